@@ -1,0 +1,43 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use super::Budget;
+use crate::context::Lending;
+
+pin_project! {
+    /// The future of a [`BudgetService`](super::BudgetService).
+    ///
+    /// Dropping it drops the inner future.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct BudgetFuture<F> {
+        #[pin]
+        inner: F,
+        budget: Option<Budget>,
+    }
+}
+
+impl<F> BudgetFuture<F> {
+    pub(super) const fn lending(inner: F, budget: Option<Budget>) -> Self {
+        Self { inner, budget }
+    }
+}
+
+impl<F: Future> Future for BudgetFuture<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let _lending = Lending::enter(this.budget);
+        this.inner.poll(cx)
+    }
+}
+
+impl<F> fmt::Debug for BudgetFuture<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BudgetFuture").finish_non_exhaustive()
+    }
+}

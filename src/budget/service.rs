@@ -1,0 +1,41 @@
+use std::task::{Context, Poll};
+
+use tower_service::Service;
+
+use super::{Budget, BudgetFuture};
+use crate::context::Lending;
+
+/// Lends a budget to the retry layer below it. See the [module](crate::budget).
+#[derive(Debug, Clone)]
+pub struct BudgetService<S> {
+    inner: S,
+    budget: Option<Budget>,
+}
+
+impl<S> BudgetService<S> {
+    pub(super) const fn new(inner: S, budget: Option<Budget>) -> Self {
+        Self { inner, budget }
+    }
+}
+
+impl<S, Req> Service<Req> for BudgetService<S>
+where
+    S: Service<Req>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BudgetFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        let mut budget = self.budget.clone();
+        let inner = {
+            let _lending = Lending::enter(&mut budget);
+            self.inner.call(request)
+        };
+        BudgetFuture::lending(inner, budget)
+    }
+}

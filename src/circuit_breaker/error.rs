@@ -1,0 +1,36 @@
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use crate::see;
+
+/// The breaker is open, or half-open with all its probes out: the call was not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BreakerOpen {
+    remaining: Duration,
+}
+
+impl BreakerOpen {
+    pub(super) const fn new(remaining: Duration) -> Self {
+        Self { remaining }
+    }
+
+    /// Looks for one in an error and in its sources.
+    pub fn find<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Self> {
+        see::find(error)
+    }
+
+    /// How long it will stay open: zero where it is half-open and may close at any moment, `Duration::MAX` where it
+    /// stays open until it is told otherwise.
+    pub const fn remaining(&self) -> Duration {
+        self.remaining
+    }
+}
+
+impl fmt::Display for BreakerOpen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the circuit breaker is open")
+    }
+}
+
+impl Error for BreakerOpen {}

@@ -1,0 +1,131 @@
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::{BreakerOpen, Permit};
+use crate::attempt::Attempt;
+use crate::context::{self, Lending};
+use crate::error::BoxError;
+use crate::policy::Policy;
+
+pin_project! {
+    /// The future of a [`CircuitBreakerService`](super::CircuitBreakerService).
+    ///
+    /// Dropping it drops the inner future and counts nothing; a probe gives its place back.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct CircuitBreakerFuture<F, P, Req> {
+        #[pin]
+        state: State<F, P>,
+        request: PhantomData<fn(Req)>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    enum State<F, P> {
+        // Polling the inner future, with the permit lent to the retry below.
+        Admitted {
+            #[pin]
+            inner: F,
+            permit: Option<Permit>,
+            policy: Arc<P>,
+            attempt: Attempt,
+        },
+        // The call was refused; the inner service has not seen it.
+        Refused { error: BreakerOpen },
+        // The outcome has been returned.
+        Done,
+    }
+}
+
+impl<F, P, Req> CircuitBreakerFuture<F, P, Req> {
+    pub(super) const fn admitted(
+        inner: F,
+        permit: Option<Permit>,
+        policy: Arc<P>,
+        attempt: Attempt,
+    ) -> Self {
+        Self {
+            state: State::Admitted {
+                inner,
+                permit,
+                policy,
+                attempt,
+            },
+            request: PhantomData,
+        }
+    }
+
+    pub(super) const fn refused(error: BreakerOpen) -> Self {
+        Self {
+            state: State::Refused { error },
+            request: PhantomData,
+        }
+    }
+}
+
+impl<F, P, Req, Res, E> Future for CircuitBreakerFuture<F, P, Req>
+where
+    F: Future<Output = Result<Res, E>>,
+    P: Policy<Req, Res, E>,
+    E: Into<BoxError>,
+{
+    type Output = Result<Res, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let result = match this.state.as_mut().project() {
+            StateProj::Admitted {
+                inner,
+                permit,
+                policy,
+                attempt,
+            } => {
+                context::clear_signals();
+                let polled = {
+                    let _lending = Lending::enter(permit);
+                    inner.poll(cx)
+                };
+                if let Some(stopped) = permit.take_if(|permit| permit.is_stopped()) {
+                    // The retry below has no outcome left to return, and marked that in this very poll.
+                    Err(BreakerOpen::new(stopped.breaker().remaining()).into())
+                } else {
+                    let outcome = ready!(polled);
+                    if let Some(permit) = permit.take() {
+                        settle(permit, policy.as_ref(), *attempt, outcome.as_ref());
+                    }
+                    // The inner future has returned its outcome; it is dropped with this one.
+                    return Poll::Ready(outcome.map_err(Into::into));
+                }
+            }
+            StateProj::Refused { error } => Err((*error).into()),
+            StateProj::Done => return Poll::Pending,
+        };
+        this.state.set(State::Done);
+        Poll::Ready(result)
+    }
+}
+
+/// Counts the outcome, by what the policy says of it.
+fn settle<P, Req, Res, E>(permit: Permit, policy: &P, own: Attempt, outcome: Result<&Res, &E>)
+where
+    P: Policy<Req, Res, E>,
+{
+    // The retry below stands under the key layer, so it knows more of its last attempt than this layer does.
+    let report = context::published();
+    let attempt = report.map_or(own, |report| report.last_attempt());
+    let verdict = policy.classify(&attempt, outcome);
+    permit.finish(verdict, outcome.is_ok(), attempt.number());
+}
+
+impl<F, P, Req> fmt::Debug for CircuitBreakerFuture<F, P, Req> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CircuitBreakerFuture")
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,126 @@
+use super::handle::CircuitBreaker;
+use super::settings::Count;
+use super::state::{Admission, Outcome};
+use crate::deadline::Deadline;
+use crate::verdict::Verdict;
+use crate::{clock, context};
+
+/// A call that a breaker let through. It is lent to the retry below, and dropping it is an outcome: none.
+///
+/// It knows what the retry has reported, so that each outcome is counted once.
+#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of a call, not a state machine"
+)]
+pub(crate) struct Permit {
+    breaker: CircuitBreaker,
+    admission: Admission,
+    // The deadline that the caller brought along, from above the breaker.
+    outer: Option<Deadline>,
+    // An attempt has started whose outcome nobody has reported.
+    outstanding: bool,
+    // The retry has reported an attempt.
+    reported: bool,
+    // The retry found that the breaker has moved on, and has no outcome left to return.
+    stopped: bool,
+    settled: bool,
+}
+
+impl Permit {
+    pub(super) fn new(breaker: CircuitBreaker, admission: Admission) -> Self {
+        Self {
+            breaker,
+            admission,
+            outer: context::deadline(),
+            outstanding: false,
+            reported: false,
+            stopped: false,
+            settled: false,
+        }
+    }
+
+    /// Whether this call is a probe, which makes one attempt.
+    pub(crate) const fn is_probe(&self) -> bool {
+        self.admission.probe.is_some()
+    }
+
+    /// Whether the breaker is still in the generation that admitted this call.
+    pub(crate) fn is_current(&self) -> bool {
+        self.breaker.is_current(self.admission.generation)
+    }
+
+    /// An attempt starts.
+    pub(crate) const fn attempt_started(&mut self) {
+        self.outstanding = true;
+    }
+
+    /// An attempt has ended. Counts it where the breaker counts attempts.
+    pub(crate) fn attempt_finished(&mut self, verdict: Verdict, answered: bool, number: u32) {
+        if self.breaker.settings().count == Count::Attempts {
+            self.outstanding = false;
+            self.reported = true;
+            // A probe makes one attempt, so its permit is settled with it.
+            self.settled = self.is_probe();
+            let outcome = self.judge(verdict, answered, number);
+            self.breaker.record(self.admission, outcome);
+        }
+    }
+
+    /// Nothing more will come of this call: the breaker has moved on while it waited.
+    pub(crate) const fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    pub(super) const fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    pub(super) const fn breaker(&self) -> &CircuitBreaker {
+        &self.breaker
+    }
+
+    /// The call has ended, with its `number`th attempt.
+    pub(super) fn finish(mut self, verdict: Verdict, answered: bool, number: u32) {
+        let counted = self.reported && !self.outstanding;
+        if !counted && !self.settled {
+            self.settled = true;
+            let outcome = self.judge(verdict, answered, number);
+            self.breaker.record(self.admission, outcome);
+        }
+    }
+
+    /// What an outcome says of the dependency.
+    fn judge(&self, verdict: Verdict, answered: bool, number: u32) -> Outcome {
+        if verdict.is_success() {
+            return Outcome::Success;
+        }
+        // A deadline had passed before anything was sent.
+        let never_called = number == 1 && context::expired().is_some_and(|past| !past.called);
+        // A deadline from above the breaker ran out: an impatient caller is not a sick dependency.
+        let out_of_patience = || {
+            verdict.is_unknown()
+                && self
+                    .outer
+                    .is_some_and(|outer| outer.remaining_at(clock::now()).is_zero())
+        };
+        if never_called || out_of_patience() {
+            return Outcome::Neutral;
+        }
+        match verdict {
+            Verdict::Success => Outcome::Success,
+            Verdict::Refused { .. } | Verdict::Unknown { .. } | Verdict::Fault => Outcome::Failure,
+            // It is there and it talks, which is what a probe wants to know.
+            Verdict::Rejected if self.is_probe() && answered => Outcome::Success,
+            Verdict::Rejected | Verdict::Throttled { .. } => Outcome::Neutral,
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.breaker.release(self.admission);
+        }
+    }
+}

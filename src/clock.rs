@@ -1,0 +1,41 @@
+//! The only file that reads the time.
+//!
+//! Every duration this crate measures comes from tokio's clock, so a test that pauses it controls all of them.
+//! Wall time exists for one purpose, an HTTP date, and is handed to whoever needs it as a [`SystemTime`].
+
+use std::time::Duration;
+#[cfg(feature = "http")]
+use std::time::SystemTime;
+
+use tokio::time::Instant;
+
+/// The monotonic present.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the clock"
+)]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// The wall clock's present, for HTTP dates.
+#[cfg(feature = "http")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the wall clock"
+)]
+pub(crate) fn wall() -> SystemTime {
+    SystemTime::now()
+}
+
+/// `now + after`, or none where the sum cannot be represented: "as long as it takes".
+pub(crate) fn after(now: Instant, after: Duration) -> Option<Instant> {
+    // Half of what a Duration can hold is far beyond any clock, and some platforms represent it all the same.
+    if after >= FAR_FUTURE {
+        return None;
+    }
+    now.checked_add(after)
+}
+
+/// A thousand years: whoever asks for more asks for no limit.
+pub(crate) const FAR_FUTURE: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);

@@ -1,0 +1,114 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use super::scope::{self, AttemptScope, DeadlineScope, KeyInScope, Lending};
+use crate::attempt::Attempt;
+use crate::budget::Budget;
+use crate::circuit_breaker::Permit;
+use crate::deadline::Deadline;
+
+/// A copy of the call context, to carry it over a `tokio::spawn`, a `Buffer` or to another thread.
+///
+/// It holds the deadline, the attempt and its owner, the lent budget and the idempotency key. It carries no breaker:
+/// what a spawned task does is not what the breaker above admitted.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use std::time::Duration;
+/// use tower::{ServiceBuilder, ServiceExt};
+/// use tower_composure::{BoxError, CallContext, Deadline, DeadlineLayer};
+///
+/// let service = ServiceBuilder::new()
+///     .layer(DeadlineLayer::call(Duration::from_secs(1)))
+///     .service_fn(|()| async {
+///         let context = CallContext::current();
+///         let task = tokio::spawn(context.scope(async { Deadline::current().is_some() }));
+///         Ok::<_, BoxError>(task.await?)
+///     });
+/// assert!(service.oneshot(()).await.unwrap());
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct CallContext {
+    deadline: Option<Deadline>,
+    attempt: Option<Attempt>,
+    owned: bool,
+    budget: Option<Budget>,
+    key: Option<KeyInScope>,
+}
+
+impl CallContext {
+    /// Captures what is in scope here. Outside of any layer that is an empty context.
+    pub fn current() -> Self {
+        Self {
+            deadline: scope::deadline(),
+            attempt: scope::attempt(),
+            owned: scope::is_owned(),
+            budget: scope::copy(),
+            key: scope::copy(),
+        }
+    }
+
+    /// Runs a future inside of this context. What was in scope around it is put back after each poll.
+    ///
+    /// A service that is called before the future is made is called outside: write
+    /// `context.scope(async move { service.call(request).await })`.
+    pub fn scope<F>(self, future: F) -> Scoped<F> {
+        Scoped {
+            future,
+            context: self,
+        }
+    }
+}
+
+impl fmt::Debug for CallContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallContext")
+            .field("deadline", &self.deadline)
+            .field("attempt", &self.attempt)
+            .field("owned", &self.owned)
+            .field("budget", &self.budget.is_some())
+            .field("key", &self.key.is_some())
+            .finish()
+    }
+}
+
+pin_project! {
+    /// A future that runs inside of a captured [`CallContext`]. From [`CallContext::scope`].
+    ///
+    /// Dropping it drops the future inside, outside of the scope.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Scoped<F> {
+        #[pin]
+        future: F,
+        context: CallContext,
+    }
+}
+
+impl<F: Future> Future for Scoped<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let context = this.context;
+        let _deadline = DeadlineScope::enter(context.deadline);
+        let _attempt = AttemptScope::enter(context.attempt, context.owned);
+        let _budget = Lending::enter(&mut context.budget);
+        let _key = Lending::enter(&mut context.key);
+        let mut no_breaker: Option<Permit> = None;
+        let _breaker = Lending::enter(&mut no_breaker);
+        this.future.poll(cx)
+    }
+}
+
+impl<F> fmt::Debug for Scoped<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scoped")
+            .field("context", &self.context)
+            .finish_non_exhaustive()
+    }
+}

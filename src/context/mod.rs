@@ -1,0 +1,46 @@
+//! What crosses layers: the call context.
+//!
+//! Layers do not talk through the request, so any request type works. They talk through a scope: a handful of cells
+//! of the thread that are set while a call or a poll of an inner service runs and put back afterwards. In scope are the
+//! [`Deadline`] (it only ever narrows), the budget and the breaker that are lent to the retry below, the [`Attempt`]
+//! and whether a retry layer above owns this call, and the [`IdempotencyKey`]. A service at the bottom reads them with
+//! no plumbing:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! use std::time::Duration;
+//! use tower::{ServiceBuilder, ServiceExt};
+//! use tower_composure::{Attempt, BoxError, Deadline, DeadlineLayer, Effect, RetryLayer};
+//!
+//! let service = ServiceBuilder::new()
+//!     .layer(DeadlineLayer::call(Duration::from_secs(8)))
+//!     .layer(RetryLayer::new(Effect::Read))
+//!     .service_fn(|()| async {
+//!         assert!(Deadline::current().unwrap().remaining() <= Duration::from_secs(8));
+//!         Ok::<_, BoxError>(Attempt::current().unwrap().number())
+//!     });
+//! assert_eq!(service.oneshot(()).await.unwrap(), 1);
+//! # }
+//! ```
+//!
+//! # Where the scope ends
+//!
+//! It does not follow `tokio::spawn`, a `tower::buffer::Buffer` or another thread: [`CallContext::current`] captures
+//! it and [`CallContext::scope`] carries it over. Most of it is read when a service is *called*, so make the call
+//! inside of the scope, in an async block. The first `poll_ready` and the drop of an inner future are outside of the
+//! scope; what must run on a drop captures the context first.
+//!
+//! Where a thread's locals are already gone there is no context, and never a panic.
+
+mod captured;
+mod keyed;
+mod reported;
+mod scope;
+
+pub use captured::{CallContext, Scoped};
+pub use keyed::Keyed;
+pub use reported::Reported;
+pub(crate) use scope::{
+    AttemptScope, DeadlineScope, KeyInScope, Lending, Lent, attempt, claim_key, clear_signals,
+    deadline, expired, is_owned, key, mark_expired, publish, published,
+};

@@ -1,0 +1,40 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::scope;
+use crate::report::CallReport;
+
+pin_project! {
+    /// A call together with its report. From [`CallReport::of`].
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Reported<F> {
+        #[pin]
+        call: F,
+    }
+}
+
+impl<F> Reported<F> {
+    pub(crate) fn new(call: F) -> Self {
+        Self { call }
+    }
+}
+
+impl<F: Future> Future for Reported<F> {
+    type Output = (F::Output, Option<CallReport>);
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        scope::clear_signals();
+        let output = ready!(self.project().call.poll(cx));
+        Poll::Ready((output, scope::published()))
+    }
+}
+
+impl<F> fmt::Debug for Reported<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reported").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+use std::error::Error;
+use std::fmt;
+
+use super::Limit;
+use crate::report::CallReport;
+use crate::see;
+
+/// The deadline passed before there was an outcome.
+///
+/// What the call did is unknown, unless it [was never made](Self::is_before_call). [`report`](Self::report) tells what had failed before,
+/// where the deadline ended a call that was being retried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadlineExceeded {
+    limit: Limit,
+    called: bool,
+    report: Option<CallReport>,
+}
+
+impl DeadlineExceeded {
+    pub(crate) const fn new(limit: Limit, report: Option<CallReport>) -> Self {
+        Self {
+            limit,
+            called: true,
+            report,
+        }
+    }
+
+    pub(super) const fn before_call(limit: Limit) -> Self {
+        Self {
+            limit,
+            called: false,
+            report: None,
+        }
+    }
+
+    /// Looks for one in an error and in its sources.
+    pub fn find<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Self> {
+        see::find(error)
+    }
+
+    /// Whether the whole call ran out of time. A retry is then of no use.
+    pub const fn is_call(&self) -> bool {
+        matches!(self.limit, Limit::Call)
+    }
+
+    /// Whether only this attempt ran out of time.
+    pub const fn is_attempt(&self) -> bool {
+        matches!(self.limit, Limit::Attempt)
+    }
+
+    /// Whether the deadline had passed before the inner service was called: then nothing was sent.
+    pub const fn is_before_call(&self) -> bool {
+        !self.called
+    }
+
+    /// What had happened in the call before: the attempts made, the last verdict, and whether the outcome of a write
+    /// is unknown. `None` where nothing below had failed yet.
+    pub const fn report(&self) -> Option<&CallReport> {
+        self.report.as_ref()
+    }
+}
+
+impl fmt::Display for DeadlineExceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.limit {
+            Limit::Call => "call",
+            Limit::Attempt => "attempt",
+        };
+        write!(f, "the deadline of the {what} has passed")?;
+        if let Some(report) = &self.report {
+            write!(
+                f,
+                " in attempt {}, after an outcome that was {}",
+                report.attempts(),
+                report.verdict().as_str()
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for DeadlineExceeded {}

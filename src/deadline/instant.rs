@@ -1,0 +1,93 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{clock, context};
+
+/// Whose time it is that runs out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    Call,
+    Attempt,
+}
+
+/// A deadline that passed in this poll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Expired {
+    /// Whether the inner service had been called.
+    pub(crate) called: bool,
+    /// Whether a repeat would run into the same instant.
+    pub(crate) absolute: bool,
+}
+
+/// The instant by which a call or an attempt has to be over.
+///
+/// It travels in the call context and only ever narrows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    // None: farther away than can be represented, which is no deadline.
+    at: Option<Instant>,
+    limit: Limit,
+}
+
+impl Deadline {
+    /// This long from now. A duration that cannot be represented (`Duration::MAX`) means no deadline.
+    pub fn after(limit: Duration) -> Self {
+        Self::of(clock::after(clock::now(), limit), Limit::Call)
+    }
+
+    /// At this instant of tokio's clock.
+    pub const fn at(instant: Instant) -> Self {
+        Self::of(Some(instant), Limit::Call)
+    }
+
+    /// No deadline.
+    pub const fn never() -> Self {
+        Self::of(None, Limit::Call)
+    }
+
+    pub(crate) const fn of(at: Option<Instant>, limit: Limit) -> Self {
+        Self { at, limit }
+    }
+
+    /// The deadline in scope: the nearest of all those above. `None` where there is none.
+    pub fn current() -> Option<Self> {
+        context::deadline()
+    }
+
+    /// The instant, or `None` for no deadline.
+    pub const fn instant(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// What is left of it now: zero when it has passed, `Duration::MAX` for no deadline.
+    pub fn remaining(&self) -> Duration {
+        self.remaining_at(clock::now())
+    }
+
+    /// Whether nothing is left of it now.
+    pub fn has_passed(&self) -> bool {
+        self.remaining().is_zero()
+    }
+
+    pub(crate) fn remaining_at(&self, now: Instant) -> Duration {
+        self.at
+            .map_or(Duration::MAX, |at| at.saturating_duration_since(now))
+    }
+
+    pub(crate) const fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    /// The nearer of the two; a tie keeps the outer one, so that the end of the call is reported as the call's.
+    pub(crate) fn narrowed_by(outer: Option<Self>, own: Self) -> Self {
+        match outer {
+            Some(outer) => match (outer.at, own.at) {
+                (Some(outer_at), Some(own_at)) if own_at < outer_at => own,
+                (None, Some(_)) => own,
+                _ => outer,
+            },
+            None => own,
+        }
+    }
+}

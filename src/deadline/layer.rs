@@ -1,0 +1,50 @@
+use std::time::Duration;
+
+use tower_layer::Layer;
+
+use super::service::DeadlineService;
+use super::{Deadline, Limit};
+
+/// Ends a call or an attempt at a deadline. See the [module](crate::deadline).
+#[derive(Debug, Clone, Copy)]
+pub struct DeadlineLayer {
+    end: End,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum End {
+    After(Duration, Limit),
+    At(Deadline),
+}
+
+impl DeadlineLayer {
+    /// Each call through this layer ends at most this long after it began. `Duration::MAX` means no limit; a limit of
+    /// zero has passed when the call begins.
+    pub const fn call(limit: Duration) -> Self {
+        Self {
+            end: End::After(limit, Limit::Call),
+        }
+    }
+
+    /// Each attempt ends at most this long after it began, or with the call if that is sooner.
+    pub const fn attempt(limit: Duration) -> Self {
+        Self {
+            end: End::After(limit, Limit::Attempt),
+        }
+    }
+
+    /// All calls through this layer end at this instant.
+    pub const fn until(deadline: Deadline) -> Self {
+        Self {
+            end: End::At(deadline),
+        }
+    }
+}
+
+impl<S> Layer<S> for DeadlineLayer {
+    type Service = DeadlineService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        DeadlineService::new(inner, self.end)
+    }
+}

@@ -1,0 +1,56 @@
+//! HTTP: what a method does, what a status means, and how long a server asks to wait.
+//!
+//! [`HttpPolicy`] classifies `http::Response`s by status and errors by their types.
+//!
+//! # What is retried
+//!
+//! By method (RFC 9110 §9.2.2): GET, HEAD, OPTIONS and TRACE are reads, PUT and DELETE idempotent writes, everything
+//! else a write, unknown methods included. An [`Effect`](crate::Effect) in the extensions of a request beats its
+//! method. A write with a key is repeatable where someone said that the server honours keys.
+//!
+//! By status:
+//!
+//! | status | verdict |
+//! |---|---|
+//! | 1xx, 2xx, 3xx | `Success` |
+//! | 408, 502, 503, 504 | `Unknown`: the request may have been carried out |
+//! | 429 | `Throttled` |
+//! | 421, 425 | `Throttled`, retried once a call (RFC 9110 §15.5.20, RFC 8470 §5.2) |
+//! | 413 with `Retry-After` | `Throttled` (RFC 9110 §15.5.14) |
+//! | 500, 501, 505 and other 5xx | `Fault`: a repeat will not help |
+//! | other 4xx | `Rejected` |
+//!
+//! By error: a connection that was never made is `Refused`, everything else `Unknown`. Never by the text of an error.
+//!
+//! # `Retry-After`
+//!
+//! Read on every outcome that may be retried, as seconds or as any of the three date forms (RFC 9110 §10.2.3, §5.6.7),
+//! a date relative to the response's own `Date` so that a wrong clock does not matter. It is a floor under the backoff.
+//!
+//! # Example
+//!
+//! ```
+//! use http::StatusCode;
+//! use tower_composure::{HttpPolicy, Verdict};
+//!
+//! // An API that answers 503 before it does anything, as its documentation says, and honours keys.
+//! let policy = HttpPolicy::new()
+//!     .status(StatusCode::SERVICE_UNAVAILABLE, Verdict::REFUSED)
+//!     .server_honours_keys(true);
+//! # let _ = policy;
+//! ```
+
+mod errors;
+mod policy;
+#[warn(
+    clippy::arithmetic_side_effects,
+    reason = "whatever a server sends must not panic"
+)]
+mod retry_after;
+
+use ::http::HeaderName;
+
+pub use policy::HttpPolicy;
+
+/// The header of the IETF draft, and of most who came before it.
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");

@@ -1,0 +1,215 @@
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use ::http::{HeaderName, Method, Request, Response, StatusCode};
+
+use super::{IDEMPOTENCY_KEY, errors, retry_after};
+use crate::attempt::Attempt;
+use crate::effect::Effect;
+use crate::policy::Policy;
+use crate::report::CallReport;
+use crate::verdict::{Hint, Verdict};
+use crate::{clock, see};
+
+/// Classifies HTTP by method, status and the types of errors. See the [module](crate::http).
+///
+/// It works over any body and any error that is `'static`. It sees into `BoxError`, io's and hyper-util's errors and
+/// this crate's own; another error type is registered with [`see`](Self::see), and one that is not is `Unknown`.
+#[derive(Clone)]
+pub struct HttpPolicy {
+    statuses: Vec<(StatusCode, Verdict)>,
+    methods: Vec<(Method, Effect)>,
+    honours_keys: bool,
+    key_header: HeaderName,
+    sights: Vec<Sight>,
+    wall: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+}
+
+type Sight = Arc<dyn Fn(&dyn Any, &mut dyn FnMut(&(dyn Error + 'static))) + Send + Sync>;
+
+impl HttpPolicy {
+    /// The table of the [module](crate::http); keys are not honoured.
+    pub fn new() -> Self {
+        Self {
+            statuses: Vec::new(),
+            methods: Vec::new(),
+            honours_keys: false,
+            key_header: IDEMPOTENCY_KEY,
+            sights: Vec::new(),
+            wall: Arc::new(clock::wall),
+        }
+    }
+
+    /// What a status means for this server. A `Retry-After` beside it still counts; a hint in the verdict is used where
+    /// there is none.
+    #[must_use]
+    pub fn status(mut self, status: StatusCode, verdict: Verdict) -> Self {
+        self.statuses.retain(|(known, _)| *known != status);
+        self.statuses.push((status, verdict));
+        self
+    }
+
+    /// What a method does on this server.
+    #[must_use]
+    pub fn method(mut self, method: Method, effect: Effect) -> Self {
+        self.methods.retain(|(known, _)| *known != method);
+        self.methods.push((method, effect));
+        self
+    }
+
+    /// States that the server honours idempotency keys: a write that carries one is then an
+    /// [`IdempotentWrite`](Effect::IdempotentWrite). Default no: a general client cannot assume it.
+    #[must_use]
+    pub const fn server_honours_keys(mut self, honours: bool) -> Self {
+        self.honours_keys = honours;
+        self
+    }
+
+    /// The header a key is found in. Default `idempotency-key`. A header without a value is no key.
+    #[must_use]
+    pub fn key_header(mut self, header: HeaderName) -> Self {
+        self.key_header = header;
+        self
+    }
+
+    /// Lets the policy see into an error type of your own that is not boxed.
+    ///
+    /// ```
+    /// use tower_composure::HttpPolicy;
+    ///
+    /// struct ClientError { source: std::io::Error }
+    ///
+    /// let policy = HttpPolicy::new().see::<ClientError>(|error| Some(&error.source));
+    /// # let _ = policy;
+    /// ```
+    #[must_use]
+    pub fn see<E: 'static>(mut self, look: fn(&E) -> Option<&(dyn Error + 'static)>) -> Self {
+        self.sights.push(Arc::new(move |any, found| {
+            if let Some(error) = any.downcast_ref::<E>().and_then(look) {
+                found(error);
+            }
+        }));
+        self
+    }
+
+    /// The wall clock that a date in `Retry-After` is compared with where the response has no `Date`. For tests.
+    #[must_use]
+    pub fn wall_clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.wall = Arc::new(now);
+        self
+    }
+
+    fn of_response<B>(&self, response: &Response<B>) -> Verdict {
+        let status = response.status();
+        let known = self.statuses.iter().find(|(known, _)| *known == status);
+        let verdict = known.map_or_else(|| of_status(status), |(_, verdict)| *verdict);
+        let may_be_temporary = status == StatusCode::PAYLOAD_TOO_LARGE && known.is_none();
+        if !verdict.is_retryable() && !may_be_temporary {
+            return verdict;
+        }
+        let Some(wait) = retry_after::delay(response.headers(), || (self.wall)()) else {
+            return verdict;
+        };
+        let hint = Hint::after(wait);
+        if may_be_temporary {
+            return Verdict::THROTTLED.with_hint(Some(hint));
+        }
+        let once = verdict.hint().is_some_and(Hint::is_once);
+        verdict.with_hint(Some(if once { hint.once() } else { hint }))
+    }
+
+    fn of_error<E: 'static>(&self, error: &E) -> Verdict {
+        if let Some(error) = see::error(error) {
+            return errors::verdict(error);
+        }
+        let mut verdict = None;
+        for sight in &self.sights {
+            sight(error, &mut |error| verdict = Some(errors::verdict(error)));
+        }
+        verdict.unwrap_or(Verdict::UNKNOWN)
+    }
+}
+
+fn of_status(status: StatusCode) -> Verdict {
+    const ONCE: Verdict = Verdict::Throttled {
+        hint: Some(Hint::after(std::time::Duration::ZERO).once()),
+    };
+    match status.as_u16() {
+        100..=399 => Verdict::Success,
+        408 | 502 | 503 | 504 => Verdict::UNKNOWN,
+        421 | 425 => ONCE,
+        429 => Verdict::THROTTLED,
+        400..=499 => Verdict::Rejected,
+        _ => Verdict::Fault,
+    }
+}
+
+impl Default for HttpPolicy {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<A, B, E: 'static> Policy<Request<A>, Response<B>, E> for HttpPolicy {
+    fn effect(&self, request: &Request<A>) -> Effect {
+        let method = request.method();
+        let effect = request
+            .extensions()
+            .get::<Effect>()
+            .copied()
+            .or_else(|| {
+                let known = self.methods.iter().find(|(known, _)| known == method)?;
+                Some(known.1)
+            })
+            .unwrap_or(match *method {
+                Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE => Effect::Read,
+                Method::PUT | Method::DELETE => Effect::IdempotentWrite,
+                _ => Effect::Write,
+            });
+        if effect == Effect::Write && self.honours_keys && self.has_key(request) {
+            Effect::IdempotentWrite
+        } else {
+            effect
+        }
+    }
+
+    fn keyed(&self, request: &Request<A>) -> bool {
+        self.has_key(request)
+    }
+
+    fn classify(&self, _: &Attempt, outcome: Result<&Response<B>, &E>) -> Verdict {
+        match outcome {
+            Ok(response) => self.of_response(response),
+            Err(error) => self.of_error(error),
+        }
+    }
+
+    /// Puts the report into the response's extensions. A response without one came at the first attempt.
+    fn report(&self, response: &mut Response<B>, report: &CallReport) {
+        response.extensions_mut().insert(*report);
+    }
+}
+
+impl HttpPolicy {
+    fn has_key<A>(&self, request: &Request<A>) -> bool {
+        request
+            .headers()
+            .get_all(&self.key_header)
+            .iter()
+            .any(|value| !value.is_empty())
+    }
+}
+
+impl fmt::Debug for HttpPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpPolicy")
+            .field("statuses", &self.statuses)
+            .field("methods", &self.methods)
+            .field("server_honours_keys", &self.honours_keys)
+            .field("key_header", &self.key_header)
+            .finish_non_exhaustive()
+    }
+}

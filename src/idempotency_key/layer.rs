@@ -1,0 +1,191 @@
+use std::fmt;
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue, Method};
+use tower_layer::Layer;
+
+use super::{IdempotencyKey, IdempotencyKeyService};
+
+/// How a key is written into its header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeyFormat {
+    /// As it is: what deployed APIs take.
+    #[default]
+    Raw,
+    /// As a structured-field string in quotes: what the IETF draft asks for (§2.1; RFC 9651 §4.1.6).
+    Structured,
+}
+
+impl KeyFormat {
+    /// The header's value. Every key is printable ASCII, so there is always one.
+    pub(super) fn value(self, key: &IdempotencyKey) -> Option<HeaderValue> {
+        match self {
+            Self::Raw => HeaderValue::from_str(key.as_str()).ok(),
+            Self::Structured => {
+                let mut quoted = String::with_capacity(key.as_str().len() + 2);
+                quoted.push('"');
+                for character in key.as_str().chars() {
+                    if matches!(character, '"' | '\\') {
+                        quoted.push('\\');
+                    }
+                    quoted.push(character);
+                }
+                quoted.push('"');
+                HeaderValue::try_from(quoted).ok()
+            }
+        }
+    }
+}
+
+/// Makes the key of a request that has none.
+pub trait MakeKey<Req> {
+    /// A key for this request.
+    fn make_key(&self, request: &Req) -> IdempotencyKey;
+}
+
+/// A random UUID for each call. The default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RandomKey;
+
+impl<Req> MakeKey<Req> for RandomKey {
+    fn make_key(&self, _: &Req) -> IdempotencyKey {
+        IdempotencyKey::random()
+    }
+}
+
+impl<Req, F> MakeKey<Req> for F
+where
+    F: Fn(&Req) -> IdempotencyKey,
+{
+    fn make_key(&self, request: &Req) -> IdempotencyKey {
+        self(request)
+    }
+}
+
+/// Gives each write one idempotency key. See the [module](crate::idempotency_key).
+pub struct IdempotencyKeyLayer<M = RandomKey> {
+    pub(super) config: Arc<Config<M>>,
+}
+
+pub(super) struct Config<M> {
+    pub(super) header: HeaderName,
+    pub(super) format: KeyFormat,
+    pub(super) methods: Vec<Method>,
+    pub(super) make: M,
+}
+
+impl IdempotencyKeyLayer {
+    /// A raw UUID in `idempotency-key`, on POST and PATCH: the methods that are not idempotent by themselves
+    /// (RFC 9110 §9.2.2).
+    pub fn new() -> Self {
+        Self::of(Config {
+            header: crate::http::IDEMPOTENCY_KEY,
+            format: KeyFormat::Raw,
+            methods: vec![Method::POST, Method::PATCH],
+            make: RandomKey,
+        })
+    }
+}
+
+impl Default for IdempotencyKeyLayer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M> IdempotencyKeyLayer<M> {
+    fn of(config: Config<M>) -> Self {
+        Self {
+            config: Arc::new(config),
+        }
+    }
+
+    /// The header. Default `idempotency-key`. Give the policy the same one
+    /// ([`HttpPolicy::key_header`](crate::HttpPolicy::key_header)).
+    #[must_use]
+    pub fn header(self, header: HeaderName) -> Self
+    where
+        M: Clone,
+    {
+        let config = self.taken();
+        Self::of(Config { header, ..config })
+    }
+
+    /// How the key is written. Default [`KeyFormat::Raw`].
+    #[must_use]
+    pub fn format(self, format: KeyFormat) -> Self
+    where
+        M: Clone,
+    {
+        let config = self.taken();
+        Self::of(Config { format, ..config })
+    }
+
+    /// The methods whose requests get a key. Default POST and PATCH.
+    #[must_use]
+    pub fn methods(self, methods: impl IntoIterator<Item = Method>) -> Self
+    where
+        M: Clone,
+    {
+        let config = self.taken();
+        Self::of(Config {
+            methods: methods.into_iter().collect(),
+            ..config
+        })
+    }
+
+    /// What makes a key, where neither the request nor the scope has one. It must give the same key for what is the
+    /// same to the caller, and another for what is not.
+    #[must_use]
+    pub fn key_fn<Req, F>(self, make: F) -> IdempotencyKeyLayer<F>
+    where
+        F: Fn(&Req) -> IdempotencyKey,
+    {
+        let config = &self.config;
+        IdempotencyKeyLayer::of(Config {
+            header: config.header.clone(),
+            format: config.format,
+            methods: config.methods.clone(),
+            make,
+        })
+    }
+
+    /// The configuration, out of a layer that is usually its only owner.
+    fn taken(self) -> Config<M>
+    where
+        M: Clone,
+    {
+        Arc::try_unwrap(self.config).unwrap_or_else(|shared| Config {
+            header: shared.header.clone(),
+            format: shared.format,
+            methods: shared.methods.clone(),
+            make: shared.make.clone(),
+        })
+    }
+}
+
+impl<M, S> Layer<S> for IdempotencyKeyLayer<M> {
+    type Service = IdempotencyKeyService<S, M>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        IdempotencyKeyService::new(inner, Arc::clone(&self.config))
+    }
+}
+
+impl<M> Clone for IdempotencyKeyLayer<M> {
+    fn clone(&self) -> Self {
+        Self {
+            config: Arc::clone(&self.config),
+        }
+    }
+}
+
+impl<M> fmt::Debug for IdempotencyKeyLayer<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IdempotencyKeyLayer")
+            .field("header", &self.config.header)
+            .field("format", &self.config.format)
+            .field("methods", &self.config.methods)
+            .finish_non_exhaustive()
+    }
+}

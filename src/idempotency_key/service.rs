@@ -1,0 +1,68 @@
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{HeaderValue, Request};
+use tower_service::Service;
+
+use super::MakeKey;
+use super::layer::Config;
+use crate::context;
+
+/// Gives each write one idempotency key. See the [module](crate::idempotency_key).
+pub struct IdempotencyKeyService<S, M> {
+    inner: S,
+    config: Arc<Config<M>>,
+}
+
+impl<S, M> IdempotencyKeyService<S, M> {
+    pub(super) const fn new(inner: S, config: Arc<Config<M>>) -> Self {
+        Self { inner, config }
+    }
+}
+
+impl<S, M, B> Service<Request<B>> for IdempotencyKeyService<S, M>
+where
+    S: Service<Request<B>>,
+    M: MakeKey<Request<B>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> S::Future {
+        let config = &*self.config;
+        // A header without a value is no key; anything else in it is the caller's.
+        let present = request
+            .headers()
+            .get_all(&config.header)
+            .iter()
+            .any(|value| !value.is_empty());
+        if !present && config.methods.contains(request.method()) {
+            let key = context::claim_key(|| config.make.make_key(&request));
+            if let Some(mut value) = config.format.value(&key) {
+                HeaderValue::set_sensitive(&mut value, true);
+                request.headers_mut().insert(config.header.clone(), value);
+            }
+        }
+        self.inner.call(request)
+    }
+}
+
+impl<S: Clone, M> Clone for IdempotencyKeyService<S, M> {
+    fn clone(&self) -> Self {
+        Self::new(self.inner.clone(), Arc::clone(&self.config))
+    }
+}
+
+impl<S: fmt::Debug, M> fmt::Debug for IdempotencyKeyService<S, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IdempotencyKeyService")
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,87 @@
+//! Tower middleware that keeps a caller calm when a dependency fails.
+//!
+//! Layers that classify an outcome before they retry it, spread retries with full jitter, stop at a deadline, share one
+//! retry budget for each dependency, fail fast behind a circuit breaker, and give every write one idempotency key. They
+//! wrap any `Service`, read one [`Verdict`], and so cannot disagree.
+//!
+//! # The map
+//!
+//! - Shared words: [`Effect`] and [`Verdict`], asked of a [`policy`]; the [`context`] that crosses layers; [`Attempt`],
+//!   [`CallReport`] and [`StopReason`]; [`Observer`]; [`ConfigError`].
+//! - One room a layer: [`retry`], [`budget`], [`deadline`], [`circuit_breaker`], [`idempotency_key`]. In each of them
+//!   `layer` configures, `service` admits, `future` carries, and a pure core beside them decides.
+//! - [`stack`]: all of them in the one order that works.
+#![cfg_attr(feature = "http", doc = "- [`mod@http`]: the policy for HTTP.")]
+#![cfg_attr(feature = "fault", doc = "- [`fault`]: faults on a schedule, for tests and drills.")]
+//!
+//! # The order
+//!
+//! ```text
+//! CircuitBreakerLayer            an open breaker costs no attempt, no wait and no token
+//!   DeadlineLayer::call            the whole call: attempts, waits and readiness in between
+//!     IdempotencyKeyLayer            one key a call, the same on every attempt
+//!       BudgetLayer                    lends the shared budget to the retry below it
+//!         RetryLayer                     classifies, decides, waits
+//!           DeadlineLayer::attempt         each attempt; never longer than what is left of the call
+//!             the service
+//! ```
+//!
+//! # Example
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), tower_composure::BoxError> {
+//! use tower::{ServiceBuilder, ServiceExt};
+//! use tower_composure::{Effect, Stack};
+//!
+//! let service = ServiceBuilder::new()
+//!     .layer(Stack::builder(Effect::Read).build()?)
+//!     .service_fn(|id: u64| async move { Ok::<_, std::io::Error>(id * 2) });
+//! assert_eq!(service.oneshot(21).await?, 42);
+//! # Ok(()) }
+//! ```
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod attempt;
+mod clock;
+mod effect;
+mod error;
+mod observer;
+mod ready;
+mod report;
+mod rng;
+mod see;
+mod sync;
+mod verdict;
+
+pub mod budget;
+pub mod circuit_breaker;
+pub mod context;
+pub mod deadline;
+#[cfg(feature = "fault")]
+pub mod fault;
+#[cfg(feature = "http")]
+pub mod http;
+pub mod idempotency_key;
+pub mod policy;
+pub mod retry;
+pub mod stack;
+
+pub use attempt::Attempt;
+pub use budget::{Budget, BudgetLayer};
+pub use circuit_breaker::{BreakerOpen, CircuitBreaker, CircuitBreakerLayer, CircuitState, Count};
+pub use context::CallContext;
+pub use deadline::{Deadline, DeadlineExceeded, DeadlineLayer};
+pub use effect::Effect;
+pub use error::{BoxError, ConfigError};
+#[cfg(feature = "http")]
+pub use http::HttpPolicy;
+pub use idempotency_key::IdempotencyKey;
+#[cfg(feature = "http")]
+pub use idempotency_key::{IdempotencyKeyLayer, KeyFormat};
+pub use observer::Observer;
+pub use policy::{Policy, policy_fn};
+pub use report::{CallReport, StopReason};
+pub use retry::{Backoff, Jitter, RetryLayer, RetryMode, RetrySwitch};
+pub use stack::Stack;
+pub use verdict::{Hint, Verdict};

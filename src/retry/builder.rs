@@ -1,0 +1,170 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::config::{Config, Settings};
+use super::{Backoff, CloneRequest, RetryLayer, RetrySwitch};
+use crate::error::ConfigError;
+use crate::observer::Observer;
+use crate::rng::Random;
+
+/// Builds a [`RetryLayer`]. From [`RetryLayer::builder`].
+#[must_use = "a builder does nothing until it is built"]
+pub struct RetryLayerBuilder<P, R = CloneRequest> {
+    policy: Arc<P>,
+    replay: R,
+    max_attempts: Option<u32>,
+    backoff: Backoff,
+    max_hint: Duration,
+    nested: bool,
+    honours_keys: bool,
+    switch: RetrySwitch,
+    seed: Option<u64>,
+    observer: Option<Arc<dyn Observer>>,
+    dependency: Arc<str>,
+}
+
+impl<P> RetryLayerBuilder<P> {
+    pub(crate) fn new(policy: Arc<P>) -> Self {
+        Self {
+            policy,
+            replay: CloneRequest,
+            max_attempts: Some(4),
+            backoff: Backoff::default(),
+            max_hint: Duration::from_secs(60),
+            nested: false,
+            honours_keys: false,
+            switch: RetrySwitch::new(),
+            seed: None,
+            observer: None,
+            dependency: "".into(),
+        }
+    }
+}
+
+impl<P, R> RetryLayerBuilder<P, R> {
+    /// The most attempts a call makes, the first one included. Default 4; 1 makes no retries.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(attempts);
+        self
+    }
+
+    /// As many attempts as the deadline and the budget allow. Have both.
+    pub fn unlimited_attempts(mut self) -> Self {
+        self.max_attempts = None;
+        self
+    }
+
+    /// The waits. Default: full jitter from a base of 200 ms up to 2 s.
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// The longest wait a server may ask for. A longer hint ends the call at once with its last outcome, since a retry
+    /// at the limit would come earlier than asked. Default 60 s.
+    pub fn max_hint(mut self, limit: Duration) -> Self {
+        self.max_hint = limit;
+        self
+    }
+
+    /// Whether this layer retries although a retry layer above owns the call. Default no: attempts would multiply.
+    pub fn nested(mut self, retries: bool) -> Self {
+        self.nested = retries;
+        self
+    }
+
+    /// States that the server honours idempotency keys: a [`Write`](crate::Effect::Write) that carries one, as
+    /// [`Policy::keyed`](crate::Policy::keyed) finds it on the request, is then an
+    /// [`IdempotentWrite`](crate::Effect::IdempotentWrite). Default no, since no client can know it.
+    pub fn server_honours_keys(mut self, honours: bool) -> Self {
+        self.honours_keys = honours;
+        self
+    }
+
+    /// The switch that turns retries off while running; by default each layer has one of its own.
+    pub fn switch(mut self, switch: RetrySwitch) -> Self {
+        self.switch = switch;
+        self
+    }
+
+    /// Makes the jitter repeatable, for tests.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Who receives the report of each call.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// The name of what is called, as events give it. Default `""`.
+    pub fn dependency(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.dependency = name.into();
+        self
+    }
+
+    /// How a request is copied for the next attempt. Default: with `Clone`.
+    pub fn replay<T>(self, replay: T) -> RetryLayerBuilder<P, T> {
+        RetryLayerBuilder {
+            policy: self.policy,
+            replay,
+            max_attempts: self.max_attempts,
+            backoff: self.backoff,
+            max_hint: self.max_hint,
+            nested: self.nested,
+            honours_keys: self.honours_keys,
+            switch: self.switch,
+            seed: self.seed,
+            observer: self.observer,
+            dependency: self.dependency,
+        }
+    }
+
+    /// Builds the layer.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no attempt, or the backoff contradicts itself: a base or a minimum above the cap, a factor that
+    /// is not a number of at least 1.
+    pub fn build(self) -> Result<RetryLayer<P, R>, ConfigError> {
+        if self.max_attempts == Some(0) {
+            return Err(ConfigError::new(
+                "max_attempts",
+                "0 would never call the service; 1 makes no retries",
+            ));
+        }
+        self.backoff.validate()?;
+        Ok(self.build_unchecked())
+    }
+
+    pub(super) fn build_unchecked(self) -> RetryLayer<P, R> {
+        RetryLayer::of(Arc::new(Config {
+            policy: self.policy,
+            replay: self.replay,
+            settings: Settings {
+                max_attempts: self.max_attempts,
+                backoff: self.backoff,
+                max_hint: self.max_hint,
+                nested: self.nested,
+                honours_keys: self.honours_keys,
+                switch: self.switch,
+                random: Random::new(self.seed),
+                observer: self.observer,
+                dependency: self.dependency,
+            },
+        }))
+    }
+}
+
+impl<P, R> fmt::Debug for RetryLayerBuilder<P, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryLayerBuilder")
+            .field("max_attempts", &self.max_attempts)
+            .field("backoff", &self.backoff)
+            .field("max_hint", &self.max_hint)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,236 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use tokio::time::{Sleep, sleep};
+use tower_service::Service;
+
+use super::Replay;
+use super::config::Config;
+use super::progress::{Planned, Progress};
+use crate::budget::Withdrawal;
+use crate::context::{self, Lent};
+use crate::policy::Policy;
+use crate::report::CallReport;
+
+pin_project! {
+    /// The future of a [`RetryService`](super::RetryService).
+    ///
+    /// Dropping it drops the attempt or the wait it is in; the token of a retry that had not started goes back.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct RetryFuture<S, P, R, Req>
+    where
+        S: Service<Req>,
+    {
+        #[pin]
+        state: State<S::Future>,
+        // What the next attempt is made of: none where no retry can be made.
+        spare: Option<(Req, S)>,
+        config: Arc<Config<P, R>>,
+        progress: Progress,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    enum State<F> {
+        // Polling the future of an attempt.
+        Attempting {
+            #[pin]
+            inner: F,
+        },
+        // Sleeping before the next attempt; no timer where there is nothing to wait for.
+        Waiting {
+            timer: Option<Pin<Box<Sleep>>>,
+            token: Option<Withdrawal>,
+        },
+        // Waiting for the service to be ready for the next attempt.
+        Readying { token: Option<Withdrawal> },
+        // The breaker above answers in our place, or the outcome has been returned.
+        Done,
+    }
+}
+
+impl<S, P, R, Req> RetryFuture<S, P, R, Req>
+where
+    S: Service<Req>,
+{
+    pub(super) const fn attempting(
+        inner: S::Future,
+        spare: Option<(Req, S)>,
+        config: Arc<Config<P, R>>,
+        progress: Progress,
+    ) -> Self {
+        Self {
+            state: State::Attempting { inner },
+            spare,
+            config,
+            progress,
+        }
+    }
+}
+
+impl<S, P, R, Req> Future for RetryFuture<S, P, R, Req>
+where
+    S: Service<Req>,
+    P: Policy<Req, S::Response, S::Error>,
+    R: Replay<Req>,
+{
+    type Output = Result<S::Response, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let mut lent = Lent::take();
+        loop {
+            match this.state.as_mut().project() {
+                StateProj::Attempting { inner } => {
+                    let polled = {
+                        let _scope = this.progress.enter();
+                        inner.poll(cx)
+                    };
+                    let Poll::Ready(outcome) = polled else {
+                        break;
+                    };
+                    match judge(this.config, this.progress, &mut lent, outcome) {
+                        Ok(planned) => this.state.set(State::waiting(planned)),
+                        Err(outcome) => return Poll::Ready(outcome),
+                    }
+                }
+                StateProj::Waiting { timer, token } => {
+                    if timer
+                        .as_mut()
+                        .is_some_and(|timer| timer.as_mut().poll(cx).is_pending())
+                    {
+                        break;
+                    }
+                    let token = token.take();
+                    if let Some(breaker) = lent.breaker.as_mut().filter(|b| !b.is_current()) {
+                        // It opened while we slept. Our error type has no room for that, but its own future, which is
+                        // polling us now, has. The token goes back here.
+                        breaker.stop();
+                        this.state.set(State::Done);
+                        break;
+                    }
+                    this.state.set(State::Readying { token });
+                }
+                StateProj::Readying { token } => {
+                    let ready = this.spare.as_mut().map(|(_, service)| {
+                        let _scope = this.progress.enter();
+                        service.poll_ready(cx)
+                    });
+                    match ready {
+                        Some(Poll::Ready(Ok(()))) => {}
+                        Some(Poll::Ready(Err(error))) => {
+                            // Terminal, as tower has it; the token goes back with the state.
+                            this.state.set(State::Done);
+                            this.progress.conclude(&this.config.settings, None);
+                            return Poll::Ready(Err(error));
+                        }
+                        Some(Poll::Pending) | None => break,
+                    }
+                    if let Some(token) = token.take() {
+                        token.spend();
+                    }
+                    match start(this.config, this.progress, &mut lent, this.spare) {
+                        Some(inner) => this.state.set(State::Attempting { inner }),
+                        None => break,
+                    }
+                }
+                StateProj::Done => return Poll::Pending,
+            }
+        }
+        // A deadline above may end the call in this poll: it learns what has failed so far.
+        if let Some(report) = this.progress.report(None) {
+            context::publish(report);
+        }
+        Poll::Pending
+    }
+}
+
+impl<F> State<F> {
+    /// Zero backoff makes no timer: a timer of tokio's ends at its next tick at the soonest.
+    fn waiting(planned: Planned) -> Self {
+        Self::Waiting {
+            timer: (!planned.wait.is_zero()).then(|| Box::pin(sleep(planned.wait))),
+            token: planned.token,
+        }
+    }
+}
+
+/// Classifies the outcome of an attempt. Where a retry follows, the outcome is released here, before the wait;
+/// otherwise it comes back with its report left wherever it is read.
+fn judge<P, R, Req, Res, E>(
+    config: &Config<P, R>,
+    progress: &mut Progress,
+    lent: &mut Lent,
+    mut outcome: Result<Res, E>,
+) -> Result<Planned, Result<Res, E>>
+where
+    P: Policy<Req, Res, E>,
+{
+    let settings = &config.settings;
+    let verdict = config.policy.classify(&progress.attempt, outcome.as_ref());
+    progress.note(verdict);
+    if let Some(breaker) = &mut lent.breaker {
+        breaker.attempt_finished(verdict, outcome.is_ok(), progress.attempt.number());
+    }
+    let mut stop = None;
+    if verdict.is_retryable() {
+        match progress.decide(settings, verdict, lent) {
+            Ok(planned) => return Ok(planned),
+            Err(reason) => stop = Some(reason),
+        }
+    } else if verdict.is_success() && !progress.is_nested() {
+        if let Some(budget) = &lent.budget {
+            budget.deposit();
+        }
+    }
+    let report = progress.conclude(settings, stop).filter(CallReport::is_notable);
+    if let (Ok(response), Some(report)) = (&mut outcome, report) {
+        config.policy.report(response, &report);
+    }
+    Err(outcome)
+}
+
+/// Starts the next attempt. The last one that is possible takes the request itself.
+fn start<S, P, R, Req>(
+    config: &Config<P, R>,
+    progress: &mut Progress,
+    lent: &mut Lent,
+    spare: &mut Option<(Req, S)>,
+) -> Option<S::Future>
+where
+    S: Service<Req>,
+    R: Replay<Req>,
+{
+    let (request, mut service) = spare.take()?;
+    progress.next_attempt();
+    let copy = config
+        .settings
+        .allows_attempt_after(progress.attempt.number())
+        .then(|| config.replay.replay(&request));
+    if let Some(copy) = &copy {
+        progress.copied(copy.is_some(), &config.settings);
+    }
+    if let Some(breaker) = &mut lent.breaker {
+        breaker.attempt_started();
+    }
+    let inner = {
+        let _scope = progress.enter();
+        service.call(request)
+    };
+    *spare = copy.flatten().map(|copy| (copy, service));
+    Some(inner)
+}
+
+impl<S, P, R, Req> fmt::Debug for RetryFuture<S, P, R, Req>
+where
+    S: Service<Req>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,68 @@
+use std::fmt;
+
+/// Makes a copy of a request before it is sent, for the attempt that may follow.
+///
+/// Only a retry asks this, so a breaker or a deadline over a request that cannot be copied needs nothing. Where it
+/// returns `None` the call makes one attempt, and a failure is reported with
+/// [`StopReason::NotReplayable`](crate::StopReason::NotReplayable).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot copy requests of type `{Req}` for a retry",
+    note = "a retry needs `Req: Clone`, or a replay strategy given to `RetryLayerBuilder::replay`"
+)]
+pub trait Replay<Req> {
+    /// A copy that is the same as the request in everything, or nothing.
+    fn replay(&self, request: &Req) -> Option<Req>;
+}
+
+/// Copies a request with `Clone`. The default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CloneRequest;
+
+impl<Req: Clone> Replay<Req> for CloneRequest {
+    fn replay(&self, request: &Req) -> Option<Req> {
+        Some(request.clone())
+    }
+}
+
+/// A replay strategy from a closure.
+///
+/// ```
+/// use tower_composure::{Effect, RetryLayer, retry::replay_fn};
+///
+/// struct Upload { bytes: Vec<u8> }
+///
+/// let layer = RetryLayer::builder(Effect::IdempotentWrite)
+///     .replay(replay_fn(|upload: &Upload| {
+///         (upload.bytes.len() <= 64 * 1024).then(|| Upload { bytes: upload.bytes.clone() })
+///     }))
+///     .build()?;
+/// # let _ = layer;
+/// # Ok::<(), tower_composure::ConfigError>(())
+/// ```
+pub fn replay_fn<Req, F>(copy: F) -> ReplayFn<F>
+where
+    F: Fn(&Req) -> Option<Req>,
+{
+    ReplayFn { copy }
+}
+
+/// A replay strategy from a closure. Made by [`replay_fn`].
+#[derive(Clone, Copy)]
+pub struct ReplayFn<F> {
+    copy: F,
+}
+
+impl<Req, F> Replay<Req> for ReplayFn<F>
+where
+    F: Fn(&Req) -> Option<Req>,
+{
+    fn replay(&self, request: &Req) -> Option<Req> {
+        (self.copy)(request)
+    }
+}
+
+impl<F> fmt::Debug for ReplayFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplayFn").finish_non_exhaustive()
+    }
+}

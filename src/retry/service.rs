@@ -1,0 +1,90 @@
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tower_service::Service;
+
+use super::config::Config;
+use super::progress::Progress;
+use super::{Replay, RetryFuture};
+use crate::attempt::Attempt;
+use crate::context::Lent;
+use crate::effect::Effect;
+use crate::policy::Policy;
+
+/// Retries the calls of a service. See the [module](crate::retry).
+pub struct RetryService<S, P, R> {
+    inner: S,
+    config: Arc<Config<P, R>>,
+}
+
+impl<S, P, R> RetryService<S, P, R> {
+    pub(super) const fn new(inner: S, config: Arc<Config<P, R>>) -> Self {
+        Self { inner, config }
+    }
+}
+
+impl<S, P, R, Req> Service<Req> for RetryService<S, P, R>
+where
+    S: Service<Req> + Clone,
+    P: Policy<Req, S::Response, S::Error>,
+    R: Replay<Req>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = RetryFuture<S, P, R, Req>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        let mut lent = Lent::take();
+        let settings = &self.config.settings;
+        let mut progress = Progress::begin(settings, self.config.attempt(&request), &lent);
+        let mut spare = None;
+        if progress.may_retry(settings) {
+            let copy = self.config.replay.replay(&request);
+            progress.copied(copy.is_some(), settings);
+            // The instance that is ready makes the first attempt; its clone is polled ready before each of the others.
+            spare = copy.map(|copy| (copy, self.inner.clone()));
+        }
+        if let Some(breaker) = &mut lent.breaker {
+            breaker.attempt_started();
+        }
+        let inner = {
+            let _scope = progress.enter();
+            self.inner.call(request)
+        };
+        RetryFuture::attempting(inner, spare, Arc::clone(&self.config), progress)
+    }
+}
+
+impl<P, R> Config<P, R> {
+    /// The facts of the first attempt at a request.
+    fn attempt<Req, Res, E>(&self, request: &Req) -> Attempt
+    where
+        P: Policy<Req, Res, E>,
+    {
+        let keyed = self.policy.keyed(request);
+        let effect = match self.policy.effect(request) {
+            Effect::Write if keyed && self.settings.honours_keys => Effect::IdempotentWrite,
+            effect => effect,
+        };
+        Attempt::first(effect).with_key(keyed)
+    }
+}
+
+impl<S: Clone, P, R> Clone for RetryService<S, P, R> {
+    fn clone(&self) -> Self {
+        Self::new(self.inner.clone(), Arc::clone(&self.config))
+    }
+}
+
+impl<S: fmt::Debug, P, R> fmt::Debug for RetryService<S, P, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryService")
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,65 @@
+//! Looking at an error of any type, and into its sources.
+//!
+//! `BoxError` is not an `Error` itself, so a trait over all errors cannot be written without leaving out what most
+//! tower stacks return. [`Any`] over the handful of types that occur needs no more than `E: 'static`.
+
+use std::any::Any;
+use std::error::Error;
+use std::io;
+
+use crate::circuit_breaker::BreakerOpen;
+use crate::deadline::DeadlineExceeded;
+
+/// A source chain longer than this is a loop, or as good as one.
+const MAX_DEPTH: usize = 64;
+
+/// The error behind a value of any of the known types.
+pub(crate) fn error<E: 'static>(error: &E) -> Option<&(dyn Error + 'static)> {
+    let any: &dyn Any = error;
+    if let Some(boxed) = any.downcast_ref::<Box<dyn Error + Send + Sync>>() {
+        return Some(&**boxed);
+    }
+    if let Some(boxed) = any.downcast_ref::<Box<dyn Error + Send>>() {
+        return Some(&**boxed);
+    }
+    if let Some(boxed) = any.downcast_ref::<Box<dyn Error>>() {
+        return Some(&**boxed);
+    }
+    known::<io::Error>(any)
+        .or_else(|| known::<DeadlineExceeded>(any))
+        .or_else(|| known::<BreakerOpen>(any))
+        .or_else(|| known_to_http(any))
+}
+
+fn known<T: Error + 'static>(any: &dyn Any) -> Option<&(dyn Error + 'static)> {
+    any.downcast_ref::<T>().map(|error| error as _)
+}
+
+#[cfg(feature = "http")]
+fn known_to_http(any: &dyn Any) -> Option<&(dyn Error + 'static)> {
+    known::<hyper_util::client::legacy::Error>(any)
+}
+
+#[cfg(not(feature = "http"))]
+fn known_to_http(_: &dyn Any) -> Option<&(dyn Error + 'static)> {
+    None
+}
+
+/// An error and its sources, the outermost first.
+pub(crate) fn chain<'e>(
+    error: &'e (dyn Error + 'static),
+) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| {
+        // The source of an io::Error is its payload's source: without this step the payload itself is skipped.
+        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(payload) => Some(payload as _),
+            None => error.source(),
+        }
+    })
+    .take(MAX_DEPTH)
+}
+
+/// The first error of a type in a chain.
+pub(crate) fn find<'e, T: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e T> {
+    chain(error).find_map(|error| error.downcast_ref())
+}

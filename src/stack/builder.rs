@@ -1,0 +1,234 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{NoKey, Stack};
+use crate::budget::{Budget, BudgetLayer};
+use crate::circuit_breaker::{CircuitBreaker, CircuitBreakerLayer};
+use crate::deadline::DeadlineLayer;
+use crate::error::ConfigError;
+use crate::observer::Observer;
+use crate::retry::{Backoff, CloneRequest, RetryLayerBuilder, RetrySwitch};
+
+/// Builds a [`Stack`]. From [`Stack::builder`].
+#[must_use = "a builder does nothing until it is built"]
+pub struct StackBuilder<P, K = NoKey, R = CloneRequest> {
+    policy: Arc<P>,
+    breaker: Breaker,
+    call_deadline: Duration,
+    attempt_deadline: Option<Duration>,
+    key: K,
+    budget: BudgetLayer,
+    retry: RetryLayerBuilder<P, R>,
+}
+
+enum Breaker {
+    Default,
+    Given(CircuitBreaker),
+    None,
+}
+
+const CALL_DEADLINE: Duration = Duration::from_secs(8);
+const ATTEMPT_DEADLINE: Duration = Duration::from_secs(3);
+
+impl<P> StackBuilder<P> {
+    pub(super) fn new(policy: P) -> Self {
+        let policy = Arc::new(policy);
+        Self {
+            breaker: Breaker::Default,
+            call_deadline: CALL_DEADLINE,
+            attempt_deadline: None,
+            key: NoKey,
+            budget: BudgetLayer::default(),
+            retry: RetryLayerBuilder::new(Arc::clone(&policy)),
+            policy,
+        }
+    }
+}
+
+impl<P, K, R> StackBuilder<P, K, R> {
+    /// The name of what is called, as events give it. Default `""`.
+    pub fn dependency(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.retry = self.retry.dependency(name);
+        self
+    }
+
+    /// The breaker. Default: one of its own, with the defaults of the [module](crate::circuit_breaker) and a lease as
+    /// long as the call's deadline.
+    pub fn breaker(mut self, breaker: CircuitBreaker) -> Self {
+        self.breaker = Breaker::Given(breaker);
+        self
+    }
+
+    /// No breaker: every call reaches the dependency, however long it has been down.
+    pub fn no_breaker(mut self) -> Self {
+        self.breaker = Breaker::None;
+        self
+    }
+
+    /// The most a call may take, with all its attempts and waits. Default 8 s; `Duration::MAX` is no limit.
+    pub fn call_deadline(mut self, limit: Duration) -> Self {
+        self.call_deadline = limit;
+        self
+    }
+
+    /// The most an attempt may take. Default 3 s, or the call's deadline where that is shorter; `Duration::MAX` is no
+    /// limit but the call's.
+    pub fn attempt_deadline(mut self, limit: Duration) -> Self {
+        self.attempt_deadline = Some(limit);
+        self
+    }
+
+    /// The budget. Default: one of its own, of ratio 0.1 and burst 20. Give every stack that calls this dependency the
+    /// same one.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = BudgetLayer::new(budget);
+        self
+    }
+
+    /// No budget: retries are bounded by attempts and deadline alone, and multiply the load of an outage. Not
+    /// recommended.
+    pub fn no_budget(mut self) -> Self {
+        self.budget = BudgetLayer::no_budget();
+        self
+    }
+
+    /// The key layer, which is also the statement that the server honours keys: a write that carries one, as the
+    /// policy finds it on the request, is retried like an idempotent write.
+    pub fn idempotency_key<L>(self, layer: L) -> StackBuilder<P, L, R> {
+        StackBuilder {
+            policy: self.policy,
+            breaker: self.breaker,
+            call_deadline: self.call_deadline,
+            attempt_deadline: self.attempt_deadline,
+            key: layer,
+            budget: self.budget,
+            retry: self.retry.server_honours_keys(true),
+        }
+    }
+
+    /// How a request is copied for the next attempt. Default: with `Clone`.
+    pub fn replay<T>(self, replay: T) -> StackBuilder<P, K, T> {
+        StackBuilder {
+            policy: self.policy,
+            breaker: self.breaker,
+            call_deadline: self.call_deadline,
+            attempt_deadline: self.attempt_deadline,
+            key: self.key,
+            budget: self.budget,
+            retry: self.retry.replay(replay),
+        }
+    }
+
+    /// The most attempts a call makes, the first one included. Default 4.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.retry = self.retry.max_attempts(attempts);
+        self
+    }
+
+    /// The waits. Default: full jitter from a base of 200 ms up to 2 s.
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.retry = self.retry.backoff(backoff);
+        self
+    }
+
+    /// The longest wait a server may ask for. Default 60 s.
+    pub fn max_hint(mut self, limit: Duration) -> Self {
+        self.retry = self.retry.max_hint(limit);
+        self
+    }
+
+    /// Whether this stack retries although a retry layer above owns the call. Default no.
+    pub fn nested(mut self, retries: bool) -> Self {
+        self.retry = self.retry.nested(retries);
+        self
+    }
+
+    /// The switch that turns retries off while running.
+    pub fn switch(mut self, switch: RetrySwitch) -> Self {
+        self.retry = self.retry.switch(switch);
+        self
+    }
+
+    /// Who receives the report of each call that the breaker lets through.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.retry = self.retry.observer(observer);
+        self
+    }
+
+    /// Makes the jitter of the waits repeatable, for tests.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.retry = self.retry.seed(seed);
+        self
+    }
+
+    /// Builds the stack.
+    ///
+    /// # Errors
+    ///
+    /// Where a deadline is zero, an attempt's is above the call's, the lease of the breaker's probes is below the
+    /// call's, or the retry's own settings contradict each other.
+    pub fn build(self) -> Result<Stack<P, K, R>, ConfigError> {
+        let attempt = self.attempt_limit()?;
+        let breaker = self.resolve_breaker()?;
+        Ok(Stack {
+            breaker: CircuitBreakerLayer::shared(breaker, self.policy),
+            call: DeadlineLayer::call(self.call_deadline),
+            key: self.key,
+            budget: self.budget,
+            retry: self.retry.build()?,
+            attempt: DeadlineLayer::attempt(attempt),
+        })
+    }
+
+    fn attempt_limit(&self) -> Result<Duration, ConfigError> {
+        let call = self.call_deadline;
+        if call.is_zero() {
+            let reason = "0ns lets no call be made";
+            return Err(ConfigError::new("call_deadline", reason));
+        }
+        match self.attempt_deadline {
+            None => Ok(ATTEMPT_DEADLINE.min(call)),
+            Some(Duration::ZERO) => Err(ConfigError::new(
+                "attempt_deadline",
+                "0ns lets no attempt be made",
+            )),
+            Some(limit) if limit > call && limit != Duration::MAX => Err(ConfigError::new(
+                "attempt_deadline",
+                format!("{limit:?} is above the call deadline {call:?}"),
+            )),
+            Some(limit) => Ok(limit),
+        }
+    }
+
+    fn resolve_breaker(&self) -> Result<Option<CircuitBreaker>, ConfigError> {
+        let call = self.call_deadline;
+        match &self.breaker {
+            Breaker::None => Ok(None),
+            Breaker::Default => CircuitBreaker::builder()
+                .probe_lease(call)
+                .build()
+                .map(Some),
+            Breaker::Given(breaker) if breaker.probe_lease() < call && call != Duration::MAX => {
+                Err(ConfigError::new(
+                    "probe_lease",
+                    format!(
+                        "{:?} is below the call deadline {call:?}",
+                        breaker.probe_lease()
+                    ),
+                ))
+            }
+            Breaker::Given(breaker) => Ok(Some(breaker.clone())),
+        }
+    }
+}
+
+impl<P, K, R> fmt::Debug for StackBuilder<P, K, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StackBuilder")
+            .field("call_deadline", &self.call_deadline)
+            .field("attempt_deadline", &self.attempt_deadline)
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,93 @@
+use std::fmt;
+
+use tower_layer::Layer;
+
+use super::StackBuilder;
+use crate::budget::{BudgetLayer, BudgetService};
+use crate::circuit_breaker::{CircuitBreakerLayer, CircuitBreakerService};
+use crate::deadline::{DeadlineLayer, DeadlineService};
+use crate::retry::{CloneRequest, RetryLayer, RetryService, RetrySwitch};
+
+/// Every layer, in order. See the [module](crate::stack).
+///
+/// State lives in the layer: all services made from it and all their clones share one budget and one breaker.
+pub struct Stack<P, K = NoKey, R = CloneRequest> {
+    pub(super) breaker: CircuitBreakerLayer<P>,
+    pub(super) call: DeadlineLayer,
+    pub(super) key: K,
+    pub(super) budget: BudgetLayer,
+    pub(super) retry: RetryLayer<P, R>,
+    pub(super) attempt: DeadlineLayer,
+}
+
+/// No key layer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoKey;
+
+impl<S> Layer<S> for NoKey {
+    type Service = S;
+
+    fn layer(&self, inner: S) -> S {
+        inner
+    }
+}
+
+/// What a key layer in a stack wraps.
+type Retrying<S, P, R> = BudgetService<RetryService<DeadlineService<S>, P, R>>;
+
+/// The service that a [`Stack`] makes of `S`.
+pub type StackService<S, P, K = NoKey, R = CloneRequest> =
+    CircuitBreakerService<DeadlineService<<K as Layer<Retrying<S, P, R>>>::Service>, P>;
+
+impl<P> Stack<P> {
+    /// Starts with the defaults of the [module](crate::stack).
+    pub fn builder(policy: P) -> StackBuilder<P> {
+        StackBuilder::new(policy)
+    }
+}
+
+impl<P, K, R> Stack<P, K, R> {
+    /// The switch that turns the retries of this stack off while it runs.
+    pub fn switch(&self) -> RetrySwitch {
+        self.retry.switch()
+    }
+}
+
+impl<S, P, K, R> Layer<S> for Stack<P, K, R>
+where
+    K: Layer<Retrying<S, P, R>>,
+{
+    type Service = StackService<S, P, K, R>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let attempt = self.attempt.layer(inner);
+        let retrying = self.budget.layer(self.retry.layer(attempt));
+        let call = self.call.layer(self.key.layer(retrying));
+        self.breaker.layer(call)
+    }
+}
+
+impl<P, K: Clone, R> Clone for Stack<P, K, R> {
+    fn clone(&self) -> Self {
+        Self {
+            breaker: self.breaker.clone(),
+            call: self.call,
+            key: self.key.clone(),
+            budget: self.budget.clone(),
+            retry: self.retry.clone(),
+            attempt: self.attempt,
+        }
+    }
+}
+
+impl<P, K, R> fmt::Debug for Stack<P, K, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stack")
+            .field("breaker", &self.breaker)
+            .field("call", &self.call)
+            .field("budget", &self.budget)
+            .field("retry", &self.retry)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}
