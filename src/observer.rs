@@ -1,5 +1,6 @@
 //! Where an operator listens.
 
+use crate::circuit_breaker::Transition;
 use crate::report::CallReport;
 
 /// Receives what the layers decide. Every method has a default that does nothing.
@@ -27,5 +28,11 @@ pub trait Observer: Send + Sync {
     /// `dependency` is the name that the stack or the layer was given, `""` where it was given none.
     fn call_finished(&self, dependency: &str, report: &CallReport) {
         let _ = (dependency, report);
+    }
+
+    /// A breaker has changed its state. Once a transition, from whoever caused it: the call whose outcome opened or
+    /// closed it, the first one to look after its time was up, or the one who forced it. `breaker` is its name.
+    fn breaker_transition(&self, breaker: &str, transition: &Transition) {
+        let _ = (breaker, transition);
     }
 }

@@ -1,31 +1,42 @@
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::builder::CircuitBreakerBuilder;
+use super::machine::{Admission, Change, Machine, Observation, Surroundings};
+use super::metrics::{CircuitMetrics, CircuitState, Transition};
 use super::permit::Permit;
-use super::settings::{CircuitBreakerBuilder, Settings};
-use super::state::{Admission, Machine, Outcome, Phase};
+use super::settings::{Count, Settings};
+use super::state::Phase;
 use super::tag::MAX_VALUE;
 use crate::clock;
+use crate::error::ConfigError;
+use crate::observer::Observer;
 use crate::rng::Random;
-
-/// What a breaker does with calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum CircuitState {
-    /// It lets them through.
-    Closed,
-    /// It refuses them.
-    Open,
-    /// It lets probes through.
-    HalfOpen,
-}
+use crate::sync::{AtomicU64, Ordering};
 
 /// A circuit breaker. Clones share one state, and so do all layers and services made with it.
 ///
 /// [`Default`] is a count window of 100 with a minimum of 20, a failure rate of 0.5, an open time of 5 s growing to
 /// 60 s, and 3 probes.
+///
+/// It can be looked at and told otherwise while it runs:
+///
+/// ```
+/// use tower_composure::{CircuitBreaker, CircuitState};
+///
+/// let breaker = CircuitBreaker::default();
+/// breaker.force_open();
+/// assert_eq!(breaker.state(), CircuitState::ForcedOpen);
+/// breaker.reset();
+/// assert_eq!(breaker.state(), CircuitState::Closed);
+/// breaker.reconfigure(CircuitBreaker::builder().failure_rate(0.3))?;
+/// assert_eq!(breaker.metrics().rejected(), 0);
+/// # Ok::<(), tower_composure::ConfigError>(())
+/// ```
 #[derive(Clone)]
 pub struct CircuitBreaker {
     shared: Arc<Shared>,
@@ -33,8 +44,38 @@ pub struct CircuitBreaker {
 
 struct Shared {
     machine: Machine,
+    built: Settings,
+    rejected: AtomicU64,
+    around: Around,
+}
+
+/// What is around the machine: a clock, chance, and an observer.
+struct Around {
     epoch: Instant,
     random: Random,
+    name: Arc<str>,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+impl Surroundings for Around {
+    fn now(&self) -> u64 {
+        let since = clock::now().saturating_duration_since(self.epoch);
+        u64::try_from(since.as_micros()).unwrap_or(MAX_VALUE)
+    }
+
+    fn random(&self) -> u64 {
+        self.random.draw()
+    }
+
+    fn changed(&self, change: Change) {
+        if let Some(observer) = &self.observer {
+            let transition = Transition::of(change);
+            // Its panic is not the call's.
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                observer.breaker_transition(&self.name, &transition);
+            }));
+        }
+    }
 }
 
 impl CircuitBreaker {
@@ -43,98 +84,161 @@ impl CircuitBreaker {
         CircuitBreakerBuilder::default()
     }
 
-    pub(super) fn of(settings: Settings, seed: Option<u64>) -> Self {
+    pub(super) fn of(settings: Settings, told: CircuitBreakerBuilder) -> Self {
         Self {
             shared: Arc::new(Shared {
-                machine: Machine::new(settings),
-                epoch: clock::now(),
-                random: Random::new(seed),
+                machine: Machine::new(&settings),
+                built: settings,
+                rejected: AtomicU64::new(0),
+                around: Around {
+                    epoch: clock::now(),
+                    random: Random::new(told.seed),
+                    name: told.name,
+                    observer: told.observer,
+                },
             }),
         }
     }
 
-    /// What it does with calls now, computed from the clock. Looking consumes nothing.
+    /// What it does with calls now, computed from the clock. Looking takes no probe's place.
     pub fn state(&self) -> CircuitState {
-        match self.shared.machine.phase(|| self.now()) {
-            Phase::Closed => CircuitState::Closed,
-            Phase::Open => CircuitState::Open,
-            Phase::HalfOpen => CircuitState::HalfOpen,
+        CircuitState::of(self.shared.machine.advance(&self.shared.around).phase)
+    }
+
+    /// The name it was given.
+    pub fn name(&self) -> &str {
+        &self.shared.around.name
+    }
+
+    /// Everything there is to see of it, at one moment.
+    pub fn metrics(&self) -> CircuitMetrics {
+        let Shared {
+            machine,
+            rejected,
+            around,
+            ..
+        } = &*self.shared;
+        let state = machine.advance(around);
+        let (counts, streak) = machine.counts(state, around);
+        CircuitMetrics {
+            state: CircuitState::of(state.phase),
+            generation: state.generation,
+            recorded: counts.total,
+            failures: counts.failures,
+            slow: counts.slow,
+            consecutive_failures: streak,
+            rejected: rejected.load(Ordering::Relaxed),
+            remaining: duration(machine.remaining_open(state, around.now())),
         }
     }
 
-    /// How long it will refuse calls from now on: zero where it is not open, `Duration::MAX` where that has no end.
-    pub fn remaining(&self) -> Duration {
-        duration(self.shared.machine.remaining_open(|| self.now()))
+    /// Refuses every call until it is [reset](Self::reset) or [forced closed](Self::force_closed).
+    pub fn force_open(&self) {
+        self.force(Phase::ForcedOpen);
     }
 
-    /// Outcomes in the window, and the failures among them.
-    pub fn recorded(&self) -> (u32, u32) {
-        let counts = self.shared.machine.counts();
-        (counts.total, counts.failures)
+    /// Lets every call through and keeps counting, until it is [reset](Self::reset) or
+    /// [forced open](Self::force_open): it observes, and never refuses.
+    pub fn force_closed(&self) {
+        self.force(Phase::ForcedClosed);
     }
 
-    pub(super) fn settings(&self) -> &Settings {
-        self.shared.machine.settings()
+    /// Closed, with an empty window, whatever it was before. Calls that are under way count nowhere.
+    pub fn reset(&self) {
+        self.force(Phase::Closed);
+    }
+
+    fn force(&self, phase: Phase) {
+        self.shared.machine.force(phase, &self.shared.around);
+    }
+
+    /// Tells a running breaker otherwise: every setting but the window's length and kind, what is counted, the name,
+    /// the seed and the observer. The window keeps what it holds, and an open period its end.
+    ///
+    /// # Errors
+    ///
+    /// As [`CircuitBreakerBuilder::build`]; where the window or what is counted would change; and where more probes are
+    /// asked for than there is room for, which is 16 or what it was built with. Then nothing changes.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a builder is made for this one use"
+    )]
+    pub fn reconfigure(&self, to: CircuitBreakerBuilder) -> Result<(), ConfigError> {
+        let settings = Settings::of(&to)?;
+        self.shared.built.check_change(&settings)?;
+        self.shared.machine.live().set(&settings);
+        Ok(())
     }
 
     /// The lease of a probe.
     pub(crate) fn probe_lease(&self) -> Duration {
-        duration(self.settings().probe_lease)
+        duration(self.shared.machine.live().probe_lease())
     }
 
     pub(super) fn try_admit(&self) -> Result<Permit, Duration> {
-        match self.shared.machine.admit(|| self.now()) {
+        match self.shared.machine.admit(&self.shared.around) {
             Ok(admission) => Ok(Permit::new(self.clone(), admission)),
-            Err(remaining) => Err(duration(remaining)),
+            Err(remaining) => {
+                self.rejected();
+                Err(duration(remaining))
+            }
         }
     }
 
+    /// A call was refused.
+    pub(super) fn rejected(&self) {
+        self.shared.rejected.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn remaining(&self) -> Duration {
+        self.metrics().remaining
+    }
+
     pub(super) fn refuses(&self) -> bool {
-        self.shared.machine.refuses(|| self.now())
+        self.shared.machine.refuses(&self.shared.around)
     }
 
     pub(super) fn is_current(&self, generation: u64) -> bool {
         self.shared.machine.is_current(generation)
     }
 
-    pub(super) fn record(&self, admission: Admission, outcome: Outcome) {
-        self.shared.machine.record(
-            admission,
-            outcome,
-            || self.now(),
-            || self.shared.random.draw(),
-        );
+    pub(super) fn counts_attempts(&self) -> bool {
+        self.shared.built.count == Count::Attempts
+    }
+
+    /// The time, where durations matter.
+    pub(super) fn stopwatch(&self) -> Option<u64> {
+        let measures = self.shared.machine.live().measures();
+        measures.then(|| self.shared.around.now())
+    }
+
+    pub(super) fn record(&self, admission: Admission, seen: Observation) {
+        self.shared
+            .machine
+            .record(admission, seen, &self.shared.around);
     }
 
     pub(super) fn release(&self, admission: Admission) {
         self.shared.machine.release(admission);
     }
-
-    /// Microseconds since the breaker was made.
-    fn now(&self) -> u64 {
-        let since = clock::now().saturating_duration_since(self.shared.epoch);
-        u64::try_from(since.as_micros()).unwrap_or(MAX_VALUE)
-    }
 }
 
 impl Default for CircuitBreaker {
     fn default() -> Self {
-        Self::of(Settings::default(), None)
+        Self::of(Settings::default(), CircuitBreakerBuilder::default())
     }
 }
 
 impl fmt::Debug for CircuitBreaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (recorded, failures) = self.recorded();
         f.debug_struct("CircuitBreaker")
-            .field("state", &self.state())
-            .field("recorded", &recorded)
-            .field("failures", &failures)
+            .field("name", &self.name())
+            .field("metrics", &self.metrics())
             .finish_non_exhaustive()
     }
 }
 
-fn duration(micros: u64) -> Duration {
+pub(super) fn duration(micros: u64) -> Duration {
     if micros >= MAX_VALUE {
         Duration::MAX
     } else {

@@ -66,10 +66,27 @@
 //! # }
 //! ```
 
+mod builder;
+#[warn(
+    clippy::arithmetic_side_effects,
+    reason = "times and counts must saturate, not panic"
+)]
+mod count_window;
 mod error;
 mod future;
 mod handle;
 mod layer;
+#[warn(
+    clippy::arithmetic_side_effects,
+    reason = "times and counts must saturate, not panic"
+)]
+mod live;
+#[warn(
+    clippy::arithmetic_side_effects,
+    reason = "times and counts must saturate, not panic"
+)]
+mod machine;
+mod metrics;
 mod permit;
 #[warn(
     clippy::arithmetic_side_effects,
@@ -83,17 +100,29 @@ mod settings;
     reason = "times and counts must saturate, not panic"
 )]
 mod state;
+#[warn(
+    clippy::arithmetic_side_effects,
+    reason = "times and counts must saturate, not panic"
+)]
+mod streak;
+#[warn(
+    clippy::arithmetic_side_effects,
+    reason = "times and counts must saturate, not panic"
+)]
 mod tag;
 #[warn(
     clippy::arithmetic_side_effects,
     reason = "times and counts must saturate, not panic"
 )]
+mod time_window;
 mod window;
 
+pub use builder::CircuitBreakerBuilder;
 pub use error::BreakerOpen;
 pub use future::CircuitBreakerFuture;
-pub use handle::{CircuitBreaker, CircuitState};
+pub use handle::CircuitBreaker;
 pub use layer::CircuitBreakerLayer;
+pub use metrics::{CircuitMetrics, CircuitState, Transition};
 pub(crate) use permit::Permit;
 pub use service::CircuitBreakerService;
-pub use settings::{CircuitBreakerBuilder, Count};
+pub use settings::Count;

@@ -1,6 +1,6 @@
 use super::handle::CircuitBreaker;
-use super::settings::Count;
-use super::state::{Admission, Outcome};
+use super::machine::{Admission, Observation, Outcome};
+use super::settings::micros;
 use crate::deadline::Deadline;
 use crate::verdict::Verdict;
 use crate::{clock, context};
@@ -18,6 +18,8 @@ pub(crate) struct Permit {
     admission: Admission,
     // The deadline that the caller brought along, from above the breaker.
     outer: Option<Deadline>,
+    // When the call or its attempt began, where durations matter.
+    began: Option<u64>,
     // An attempt has started whose outcome nobody has reported.
     outstanding: bool,
     // The retry has reported an attempt.
@@ -30,6 +32,7 @@ pub(crate) struct Permit {
 impl Permit {
     pub(super) fn new(breaker: CircuitBreaker, admission: Admission) -> Self {
         Self {
+            began: breaker.stopwatch(),
             breaker,
             admission,
             outer: context::deadline(),
@@ -51,19 +54,21 @@ impl Permit {
     }
 
     /// An attempt starts.
-    pub(crate) const fn attempt_started(&mut self) {
+    pub(crate) fn attempt_started(&mut self) {
         self.outstanding = true;
+        if self.reported {
+            self.began = self.breaker.stopwatch();
+        }
     }
 
     /// An attempt has ended. Counts it where the breaker counts attempts.
     pub(crate) fn attempt_finished(&mut self, verdict: Verdict, answered: bool, number: u32) {
-        if self.breaker.settings().count == Count::Attempts {
+        if self.breaker.counts_attempts() {
             self.outstanding = false;
             self.reported = true;
             // A probe makes one attempt, so its permit is settled with it.
             self.settled = self.is_probe();
-            let outcome = self.judge(verdict, answered, number);
-            self.breaker.record(self.admission, outcome);
+            self.record(verdict, answered, number);
         }
     }
 
@@ -85,9 +90,21 @@ impl Permit {
         let counted = self.reported && !self.outstanding;
         if !counted && !self.settled {
             self.settled = true;
-            let outcome = self.judge(verdict, answered, number);
-            self.breaker.record(self.admission, outcome);
+            self.record(verdict, answered, number);
         }
+    }
+
+    fn record(&self, verdict: Verdict, answered: bool, number: u32) {
+        let took = self
+            .began
+            .and_then(|began| Some(self.breaker.stopwatch()?.saturating_sub(began)));
+        let seen = Observation {
+            outcome: self.judge(verdict, answered, number),
+            took,
+            hint: verdict.hint().map(|hint| micros(hint.wait())),
+            throttled: matches!(verdict, Verdict::Throttled { .. }),
+        };
+        self.breaker.record(self.admission, seen);
     }
 
     /// What an outcome says of the dependency.

@@ -5,20 +5,30 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// A place nobody has.
 const FREE: u64 = 0;
-/// A place whose probe has succeeded: it is not given to another one.
+/// A place whose probe has been counted: it is not given to another one.
 const SPENT: u64 = MAX_VALUE;
 
-/// The places of a half-open period, and how many probes have succeeded in it.
+/// The places of a half-open period, and how its probes ended.
 ///
-/// A place is free, or taken until the end of a lease, or spent. Because a success spends its place, at most as many
-/// probes run at a time as are still needed to close.
+/// A place is free, or taken until the end of a lease, or spent. Because an outcome spends its place, at most as many
+/// probes run at a time as are still needed to decide.
 ///
 /// Every access is relaxed: a place is one word, reserved by one compare-exchange, and guards nothing beside itself.
 #[derive(Debug)]
 pub(super) struct Probes {
     places: Box<[AtomicU64]>,
-    successes: AtomicU64,
+    tally: AtomicU64,
 }
+
+/// How the probes of a period ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) successes: u64,
+    pub(super) failures: u64,
+}
+
+const FAILURES_SHIFT: u32 = 24;
+const SUCCESSES_MASK: u64 = (1 << FAILURES_SHIFT) - 1;
 
 /// A reserved place: which one, and the word that shows whose it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,15 +43,15 @@ impl Probes {
             places: (0..places)
                 .map(|_| AtomicU64::new(first.with(FREE)))
                 .collect(),
-            successes: AtomicU64::new(first.with(0)),
+            tally: AtomicU64::new(first.with(0)),
         }
     }
 
     /// Reserves a place until the lease ends; none where all are taken, or where the generation is over. Times are
     /// microseconds on the breaker's own clock.
-    pub(super) fn reserve(&self, tag: Tag, now: u64, lease: u64) -> Option<Probe> {
+    pub(super) fn reserve(&self, tag: Tag, places: u64, now: u64, lease: u64) -> Option<Probe> {
         let until = now.saturating_add(lease).clamp(1, SPENT.saturating_sub(1));
-        self.places.iter().enumerate().find_map(|(place, cell)| {
+        self.usable(places).enumerate().find_map(|(place, cell)| {
             let mut word = cell.load(Ordering::Relaxed);
             while is_free(word, tag, now) {
                 let mine = tag.with(until);
@@ -55,43 +65,45 @@ impl Probes {
     }
 
     /// Whether a place could be reserved now. Reserves nothing.
-    pub(super) fn has_free(&self, tag: Tag, now: u64) -> bool {
-        self.places
-            .iter()
+    pub(super) fn has_free(&self, tag: Tag, places: u64, now: u64) -> bool {
+        self.usable(places)
             .any(|cell| is_free(cell.load(Ordering::Relaxed), tag, now))
     }
 
     /// Gives a place back, unless its lease has ended and another probe has it.
     pub(super) fn release(&self, probe: Probe) {
-        self.settle(probe, FREE);
+        self.put_back(probe, FREE);
     }
 
-    /// Counts a success and spends its place; says how many there are now.
-    pub(super) fn succeed(&self, tag: Tag, probe: Probe) -> u64 {
-        self.settle(probe, SPENT);
-        let counted = self
-            .successes
+    /// Counts an outcome and spends its place; says how the probes have ended so far.
+    pub(super) fn settle(&self, tag: Tag, probe: Probe, failed: bool) -> Tally {
+        self.put_back(probe, SPENT);
+        let one = if failed { 1 << FAILURES_SHIFT } else { 1 };
+        let after = |word| {
+            let (current, tally) = Tag::split(word);
+            let tally = if current == tag { tally } else { 0 };
+            tally.saturating_add(one)
+        };
+        let tally = self
+            .tally
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
-                let (current, count) = Tag::split(word);
-                if current.is_newer_than(tag) {
-                    None
-                } else if current == tag {
-                    Some(tag.with(count.saturating_add(1)))
-                } else {
-                    Some(tag.with(1))
-                }
-            });
-        counted.map_or(0, |before| {
-            let (current, count) = Tag::split(before);
-            if current == tag { count.saturating_add(1) } else { 1 }
-        })
+                let (current, _) = Tag::split(word);
+                (!current.is_newer_than(tag)).then(|| tag.with(after(word)))
+            })
+            .map_or(0, after);
+        Tally {
+            successes: tally & SUCCESSES_MASK,
+            failures: tally >> FAILURES_SHIFT,
+        }
     }
 
-    pub(super) fn len(&self) -> u64 {
-        self.places.len() as u64
+    /// As many places as the settings ask for, of those there are.
+    fn usable(&self, places: u64) -> impl Iterator<Item = &AtomicU64> {
+        let places = usize::try_from(places).unwrap_or(usize::MAX);
+        self.places.iter().take(places)
     }
 
-    fn settle(&self, probe: Probe, value: u64) {
+    fn put_back(&self, probe: Probe, value: u64) {
         if let Some(cell) = self.places.get(probe.place) {
             let (tag, _) = Tag::split(probe.word);
             // Fails where the place is no longer this probe's, and then it is not this probe's to settle.

@@ -38,6 +38,7 @@ impl<S, P> CircuitBreakerService<S, P> {
             Ok(Some(permit))
         } else {
             // It was open when the caller asked for readiness, so the inner service was not asked; now it could be.
+            breaker.rejected();
             Err(Duration::ZERO)
         }
     }

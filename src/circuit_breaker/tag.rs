@@ -31,6 +31,11 @@ impl Tag {
         ahead != 0 && ahead < 0x8000
     }
 
+    /// The lowest twelve bits of the tag, for words that have less room.
+    pub(super) const fn low(self) -> u64 {
+        self.0 as u64 & 0xfff
+    }
+
     /// A word of this tag. Values above [`MAX_VALUE`] saturate.
     pub(super) const fn with(self, value: u64) -> u64 {
         let value = if value > MAX_VALUE { MAX_VALUE } else { value };

@@ -100,10 +100,7 @@ where
                     }
                 }
                 StateProj::Waiting { timer, token } => {
-                    if timer
-                        .as_mut()
-                        .is_some_and(|timer| timer.as_mut().poll(cx).is_pending())
-                    {
+                    if is_asleep(timer, cx) {
                         break;
                     }
                     let token = token.take();
@@ -148,6 +145,13 @@ where
         }
         Poll::Pending
     }
+}
+
+/// Whether the wait goes on.
+fn is_asleep(timer: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> bool {
+    timer
+        .as_mut()
+        .is_some_and(|timer| timer.as_mut().poll(cx).is_pending())
 }
 
 impl<F> State<F> {

@@ -1,0 +1,330 @@
+//! The machine: who is let through, what an outcome changes.
+//!
+//! Pure: time comes in as microseconds on the breaker's own clock, randomness as a word. Both are asked for only where
+//! they are needed, which is never while closed in a count window.
+
+use super::live::Live;
+use super::probes::{Probe, Probes, Tally};
+use super::settings::Settings;
+use super::state::{AtomicState, Moment, Phase, State};
+use super::streak::Streak;
+use super::tag::MAX_VALUE;
+use super::window::{Counts, Record, Window};
+
+/// What one outcome says of the dependency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Success,
+    Failure,
+    /// It says nothing, and is not counted.
+    Neutral,
+}
+
+/// An outcome and what came with it, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Observation {
+    pub(super) outcome: Outcome,
+    /// How long it took, where that was measured.
+    pub(super) took: Option<u64>,
+    /// How long the server asked to stay away.
+    pub(super) hint: Option<u64>,
+    /// Whether the server said that it is busy.
+    pub(super) throttled: bool,
+}
+
+/// A call that was let through: in which generation, and as which probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Admission {
+    pub(super) generation: u64,
+    pub(super) probe: Option<Probe>,
+}
+
+/// A transition that this thread has made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) from: State,
+    pub(super) to: State,
+}
+
+#[derive(Debug)]
+pub(super) struct Machine {
+    live: Live,
+    state: AtomicState,
+    // When the open period of the tagged generation ends.
+    until: Moment,
+    // When the half-open period of the tagged generation began.
+    since: Moment,
+    window: Window,
+    streak: Streak,
+    probes: Probes,
+}
+
+/// Time, randomness and whoever wants to know, as the machine asks for them.
+pub(super) trait Surroundings {
+    fn now(&self) -> u64;
+    fn random(&self) -> u64;
+    fn changed(&self, change: Change);
+}
+
+impl Machine {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let first = State::FIRST;
+        Self {
+            live: Live::new(settings),
+            state: AtomicState::new(first),
+            until: Moment::new(first.tag()),
+            since: Moment::new(first.tag()),
+            window: Window::new(settings.window, first.tag()),
+            streak: Streak::new(first.tag()),
+            probes: Probes::new(settings.places(), first.tag()),
+        }
+    }
+
+    pub(super) const fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// Lets a call through, or says for how many microseconds it is refused.
+    pub(super) fn admit(&self, around: &impl Surroundings) -> Result<Admission, u64> {
+        let state = self.advance(around);
+        let admitted = |probe| {
+            Ok(Admission {
+                generation: state.generation,
+                probe,
+            })
+        };
+        match state.phase {
+            Phase::Closed | Phase::ForcedClosed => admitted(None),
+            Phase::Open => Err(self.remaining(state, around.now()).max(1)),
+            Phase::ForcedOpen => Err(MAX_VALUE),
+            Phase::HalfOpen => {
+                let lease = self.live.probe_lease();
+                let places = self.live.probes();
+                match self
+                    .probes
+                    .reserve(state.tag(), places, around.now(), lease)
+                {
+                    Some(probe) => admitted(Some(probe)),
+                    // Probing may end at any moment, so there is nothing to wait for.
+                    None => Err(0),
+                }
+            }
+        }
+    }
+
+    /// Whether a call would be refused now. Reserves nothing.
+    pub(super) fn refuses(&self, around: &impl Surroundings) -> bool {
+        let state = self.advance(around);
+        match state.phase {
+            Phase::Closed | Phase::ForcedClosed => false,
+            Phase::Open | Phase::ForcedOpen => true,
+            Phase::HalfOpen => {
+                let places = self.live.probes();
+                !self.probes.has_free(state.tag(), places, around.now())
+            }
+        }
+    }
+
+    /// The state as the clock has it: makes the transitions that are due by time alone. They consume nothing.
+    pub(super) fn advance(&self, around: &impl Surroundings) -> State {
+        loop {
+            let state = self.state.load();
+            match state.phase {
+                Phase::Closed | Phase::ForcedClosed | Phase::ForcedOpen => return state,
+                Phase::Open => {
+                    let now = around.now();
+                    if self.remaining(state, now) > 0 {
+                        return state;
+                    }
+                    let next = state.next(Phase::HalfOpen, state.reopened);
+                    if self.change(state, next, around) {
+                        self.since.set(next.tag(), now);
+                    }
+                }
+                Phase::HalfOpen => {
+                    let Some(limit) = self.live.max_half_open() else {
+                        return state;
+                    };
+                    let now = around.now();
+                    let overdue = self
+                        .since
+                        .of(state.tag())
+                        .is_some_and(|since| now.saturating_sub(since) >= limit);
+                    if !overdue {
+                        return state;
+                    }
+                    self.open(state, state.reopened.saturating_add(1), 0, around);
+                }
+            }
+        }
+    }
+
+    /// Counts an outcome in the generation its call was admitted in; in any other it is ignored.
+    pub(super) fn record(
+        &self,
+        admission: Admission,
+        seen: Observation,
+        around: &impl Surroundings,
+    ) {
+        let state = self.state.load();
+        let hint = self.live.open_hint(seen.hint);
+        if state.generation != admission.generation {
+            self.release(admission);
+            if state.phase == Phase::Open && seen.throttled && hint > 0 {
+                let end = around.now().saturating_add(hint);
+                self.until.extend(state.tag(), end);
+            }
+            return;
+        }
+        match (state.phase, admission.probe) {
+            (Phase::Closed | Phase::ForcedClosed, _) => self.count(state, seen, hint, around),
+            (Phase::HalfOpen, Some(probe)) => self.probed(state, probe, seen, hint, around),
+            // Nobody is admitted while open, and nobody but a probe while half-open.
+            (Phase::Open | Phase::ForcedOpen, _) | (Phase::HalfOpen, None) => {}
+        }
+    }
+
+    /// An outcome while closed.
+    fn count(&self, state: State, seen: Observation, hint: u64, around: &impl Surroundings) {
+        let record = Record {
+            failure: match seen.outcome {
+                Outcome::Neutral => return,
+                Outcome::Success => false,
+                Outcome::Failure => true,
+            },
+            slow: self.live.is_slow(seen.took),
+        };
+        let streak = self.streak.record(state.tag(), record.failure);
+        let now = || around.now();
+        let counts = self.window.record(state.tag(), record, now);
+        let trips = self.live.trips_in_a_row(streak)
+            || counts.is_some_and(|counts| self.live.trips(counts));
+        if trips && state.phase == Phase::Closed {
+            self.open(state, 0, hint, around);
+        }
+    }
+
+    /// An outcome of a probe. Only the rules for probes apply: no minimum, no window.
+    fn probed(
+        &self,
+        state: State,
+        probe: Probe,
+        seen: Observation,
+        hint: u64,
+        around: &impl Surroundings,
+    ) {
+        let failed = match seen.outcome {
+            Outcome::Neutral if seen.throttled && hint > 0 => {
+                // It is there, and said when to come back: no earlier probe will learn more.
+                return self.open(state, state.reopened, hint, around);
+            }
+            Outcome::Neutral => return self.probes.release(probe),
+            Outcome::Failure => true,
+            Outcome::Success => self.live.is_slow(seen.took),
+        };
+        let tally = self.probes.settle(state.tag(), probe, failed);
+        match self.live.verdict_on(tally) {
+            ProbeVerdict::Wait => {}
+            ProbeVerdict::Close => {
+                self.change(state, state.next(Phase::Closed, 0), around);
+            }
+            ProbeVerdict::Reopen => {
+                self.open(state, state.reopened.saturating_add(1), hint, around);
+            }
+        }
+    }
+
+    /// The call ended without an outcome: a probe's place goes back.
+    pub(super) fn release(&self, admission: Admission) {
+        if let Some(probe) = admission.probe {
+            self.probes.release(probe);
+        }
+    }
+
+    /// Whether nothing has changed since this call was admitted.
+    pub(super) fn is_current(&self, generation: u64) -> bool {
+        self.state.load().generation == generation
+    }
+
+    /// Moves to a phase whatever the state is; already there, nothing happens.
+    pub(super) fn force(&self, phase: Phase, around: &impl Surroundings) {
+        loop {
+            let state = self.state.load();
+            if state.phase == phase && phase != Phase::Closed {
+                return;
+            }
+            if self.change(state, state.next(phase, 0), around) {
+                return;
+            }
+        }
+    }
+
+    /// What the window of this state holds, and the failures in a row.
+    pub(super) fn counts(&self, state: State, around: &impl Surroundings) -> (Counts, u64) {
+        let counts = self.window.counts(state.tag(), || around.now());
+        (counts, self.streak.of(state.tag()))
+    }
+
+    /// Microseconds until a probe would be let through; zero where it is not open.
+    pub(super) fn remaining_open(&self, state: State, now: u64) -> u64 {
+        match state.phase {
+            Phase::Open => self.remaining(state, now),
+            Phase::ForcedOpen => MAX_VALUE,
+            Phase::Closed | Phase::HalfOpen | Phase::ForcedClosed => 0,
+        }
+    }
+
+    /// Opens, once: whoever loses the race has nothing left to do.
+    fn open(&self, from: State, reopened: u8, at_least: u64, around: &impl Surroundings) {
+        let open = from.next(Phase::Open, reopened);
+        // Asked for before the transition, so that nothing of the caller's runs between it and its end.
+        let (now, time) = (
+            around.now(),
+            self.live.open_for(reopened, around.random()).max(at_least),
+        );
+        if self.state.change(from, open) {
+            self.until.set(open.tag(), now.saturating_add(time));
+            around.changed(Change { from, to: open });
+        }
+    }
+
+    fn change(&self, from: State, to: State, around: &impl Surroundings) -> bool {
+        let changed = self.state.change(from, to);
+        if changed {
+            around.changed(Change { from, to });
+        }
+        changed
+    }
+
+    /// Microseconds that are left of the open period of this state. A period whose end is not written yet has only just
+    /// begun.
+    fn remaining(&self, state: State, now: u64) -> u64 {
+        match self.until.of(state.tag()) {
+            None => self.live.open_for(state.reopened, u64::MAX).max(1),
+            // An open time that cannot be represented never ends.
+            Some(MAX_VALUE) => MAX_VALUE,
+            Some(end) => end.saturating_sub(now),
+        }
+    }
+}
+
+/// What the probes so far say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProbeVerdict {
+    Wait,
+    Close,
+    Reopen,
+}
+
+impl Live {
+    fn verdict_on(&self, tally: Tally) -> ProbeVerdict {
+        let decided = tally.successes.saturating_add(tally.failures) >= self.probes();
+        if self.probes_fail(tally, decided) {
+            ProbeVerdict::Reopen
+        } else if decided {
+            ProbeVerdict::Close
+        } else {
+            ProbeVerdict::Wait
+        }
+    }
+}

@@ -1,0 +1,147 @@
+use std::time::Duration;
+
+use super::machine::Change;
+use super::state::Phase;
+
+/// What a breaker does with calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CircuitState {
+    /// It lets them through.
+    Closed,
+    /// It refuses them.
+    Open,
+    /// It lets probes through.
+    HalfOpen,
+    /// It was told to refuse them.
+    ForcedOpen,
+    /// It was told to let them through, and counts.
+    ForcedClosed,
+}
+
+impl CircuitState {
+    pub(super) const fn of(phase: Phase) -> Self {
+        match phase {
+            Phase::Closed => Self::Closed,
+            Phase::Open => Self::Open,
+            Phase::HalfOpen => Self::HalfOpen,
+            Phase::ForcedOpen => Self::ForcedOpen,
+            Phase::ForcedClosed => Self::ForcedClosed,
+        }
+    }
+
+    /// The state's name in events and labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
+            Self::ForcedOpen => "forced_open",
+            Self::ForcedClosed => "forced_closed",
+        }
+    }
+}
+
+/// A change of a breaker's state. There is one for each, and they are chained: the next one's generation is one more,
+/// and it leaves the state that this one entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transition {
+    from: CircuitState,
+    to: CircuitState,
+    generation: u64,
+}
+
+impl Transition {
+    pub(super) const fn of(change: Change) -> Self {
+        Self {
+            from: CircuitState::of(change.from.phase),
+            to: CircuitState::of(change.to.phase),
+            generation: change.to.generation,
+        }
+    }
+
+    /// The state it left.
+    pub const fn from(&self) -> CircuitState {
+        self.from
+    }
+
+    /// The state it entered.
+    pub const fn to(&self) -> CircuitState {
+        self.to
+    }
+
+    /// How many states there have been, this one included. Transitions that follow each other closely may be told of
+    /// by two threads in any order; this number puts them in theirs.
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
+/// What there is to see of a breaker at one moment. From
+/// [`CircuitBreaker::metrics`](super::CircuitBreaker::metrics).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CircuitMetrics {
+    pub(super) state: CircuitState,
+    pub(super) generation: u64,
+    pub(super) recorded: u32,
+    pub(super) failures: u32,
+    pub(super) slow: u32,
+    pub(super) consecutive_failures: u64,
+    pub(super) rejected: u64,
+    pub(super) remaining: Duration,
+}
+
+impl CircuitMetrics {
+    /// What it does with calls.
+    pub const fn state(&self) -> CircuitState {
+        self.state
+    }
+
+    /// How many states there have been, this one included.
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Outcomes in the window. A transition empties it.
+    pub const fn recorded(&self) -> u32 {
+        self.recorded
+    }
+
+    /// Failures among them.
+    pub const fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Slow calls among them.
+    pub const fn slow(&self) -> u32 {
+        self.slow
+    }
+
+    /// The share of failures, where there are outcomes.
+    pub fn failure_rate(&self) -> Option<f64> {
+        self.rate(self.failures)
+    }
+
+    /// The share of slow calls, where there are outcomes.
+    pub fn slow_rate(&self) -> Option<f64> {
+        self.rate(self.slow)
+    }
+
+    /// Failures since the last success.
+    pub const fn consecutive_failures(&self) -> u64 {
+        self.consecutive_failures
+    }
+
+    /// Calls it has refused since it was made.
+    pub const fn rejected(&self) -> u64 {
+        self.rejected
+    }
+
+    /// How long it will go on refusing: zero where it is not open, `Duration::MAX` where that has no end.
+    pub const fn remaining(&self) -> Duration {
+        self.remaining
+    }
+
+    fn rate(&self, part: u32) -> Option<f64> {
+        (self.recorded > 0).then(|| f64::from(part) / f64::from(self.recorded))
+    }
+}

@@ -1,0 +1,175 @@
+//! The time window: the outcomes of the last while, in a ring of buckets.
+//!
+//! It costs the same whatever the traffic: an outcome adds to one bucket, and the buckets are summed up only while
+//! there is trouble among them.
+
+use super::tag::Tag;
+use super::window::{Counts, Record};
+use crate::sync::{AtomicU64, Ordering};
+
+/// An outcome leaves the window when its bucket does: at the latest after the whole span, at the soonest a twentieth of
+/// it earlier.
+const BUCKETS: u64 = 20;
+
+/// A ring of buckets, each for a twentieth of the span.
+///
+/// A bucket has three counters, and each carries the stamp of its generation and time. A counter of another stamp
+/// counts as empty, so time alone expires outcomes, and a bucket is reused by whoever comes first.
+///
+/// Every access is relaxed: each counter is exact by itself. An outcome adds to the total before it adds to the
+/// failures, so a rate is never above what it will be.
+#[derive(Debug)]
+pub(super) struct TimeWindow {
+    width: u64,
+    buckets: Box<[Bucket]>,
+    // The stamp of the last bucket with a failure or a slow call in it.
+    trouble: Counter,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    total: Counter,
+    failures: Counter,
+    slow: Counter,
+}
+
+impl TimeWindow {
+    /// A window of this many microseconds.
+    pub(super) fn new(span: u64, first: Tag) -> Self {
+        let empty = Stamp::at(first.before(), 0);
+        let counter = || Counter(AtomicU64::new(empty.with(0)));
+        Self {
+            width: span.div_ceil(BUCKETS).max(1),
+            buckets: (0..BUCKETS)
+                .map(|_| Bucket {
+                    total: counter(),
+                    failures: counter(),
+                    slow: counter(),
+                })
+                .collect(),
+            trouble: counter(),
+        }
+    }
+
+    pub(super) fn record(&self, tag: Tag, record: Record, now: u64) -> Option<Counts> {
+        let epoch = self.epoch(now);
+        let stamp = Stamp::at(tag, epoch);
+        let bucket = self.bucket(epoch)?;
+        if !bucket.total.add(stamp) {
+            return None;
+        }
+        if record.failure {
+            bucket.failures.add(stamp);
+        }
+        if record.slow {
+            bucket.slow.add(stamp);
+        }
+        if record.failure || record.slow {
+            self.trouble.add(stamp);
+        } else if !self.trouble.is_within(tag, epoch) {
+            // Nothing but successes: no rate can have risen.
+            return None;
+        }
+        Some(self.counts(tag, now))
+    }
+
+    pub(super) fn counts(&self, tag: Tag, now: u64) -> Counts {
+        let epoch = self.epoch(now);
+        let sum = |counter: fn(&Bucket) -> &Counter| {
+            self.buckets.iter().fold(0_u32, |sum, bucket| {
+                sum.saturating_add(counter(bucket).within(tag, epoch))
+            })
+        };
+        // Failures first: whatever is recorded in between can only add to the total.
+        let failures = sum(|bucket| &bucket.failures);
+        let slow = sum(|bucket| &bucket.slow);
+        Counts {
+            total: sum(|bucket| &bucket.total),
+            failures,
+            slow,
+        }
+    }
+
+    fn epoch(&self, now: u64) -> u64 {
+        now.checked_div(self.width).unwrap_or(0)
+    }
+
+    fn bucket(&self, epoch: u64) -> Option<&Bucket> {
+        self.buckets
+            .get(usize::try_from(epoch.checked_rem(BUCKETS)?).ok()?)
+    }
+}
+
+/// Which generation and which bucket of time: 12 and 28 bits, the highest of a counter's word.
+///
+/// They wrap: at the smallest width a bucket that nobody touched for 15 days could be taken for a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp(u64);
+
+const COUNT_BITS: u32 = 24;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+const EPOCH_BITS: u32 = 28;
+const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
+const STAMP_MASK: u64 = (1 << 40) - 1;
+
+impl Stamp {
+    const fn at(tag: Tag, epoch: u64) -> Self {
+        Self(tag.low() << EPOCH_BITS | epoch & EPOCH_MASK)
+    }
+
+    const fn of(word: u64) -> Self {
+        Self(word >> COUNT_BITS)
+    }
+
+    const fn with(self, count: u64) -> u64 {
+        self.0 << COUNT_BITS | count
+    }
+
+    /// Later in time, or of a later generation.
+    const fn is_newer_than(self, other: Self) -> bool {
+        let ahead = self.0.wrapping_sub(other.0) & STAMP_MASK;
+        ahead != 0 && ahead < 1 << 39
+    }
+
+    /// Whether it is of this generation and in the window that ends with this bucket of time.
+    const fn is_within(self, tag: Tag, epoch: u64) -> bool {
+        let now = Self::at(tag, epoch);
+        let age = now.0.wrapping_sub(self.0) & STAMP_MASK;
+        age < BUCKETS && (now.0 ^ self.0) >> EPOCH_BITS == 0
+    }
+}
+
+/// A count of one stamp.
+#[derive(Debug)]
+struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds one; refused where the stamp is over. It stops counting at 16 million, in one twentieth of a window.
+    fn add(&self, stamp: Stamp) -> bool {
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+                let current = Stamp::of(word);
+                if current == stamp {
+                    let count = (word & COUNT_MASK).saturating_add(1).min(COUNT_MASK);
+                    Some(stamp.with(count))
+                } else {
+                    (!current.is_newer_than(stamp)).then(|| stamp.with(1))
+                }
+            })
+            .is_ok()
+    }
+
+    fn is_within(&self, tag: Tag, epoch: u64) -> bool {
+        Stamp::of(self.0.load(Ordering::Relaxed)).is_within(tag, epoch)
+    }
+
+    /// The count, where it is within the window.
+    fn within(&self, tag: Tag, epoch: u64) -> u32 {
+        let word = self.0.load(Ordering::Relaxed);
+        if Stamp::of(word).is_within(tag, epoch) {
+            u32::try_from(word & COUNT_MASK).unwrap_or(u32::MAX)
+        } else {
+            0
+        }
+    }
+}
