@@ -1,43 +1,54 @@
-//! The bucket: one atomic in millitokens.
+//! The bucket: one atomic in millitokens, and one for the trickle.
 //!
 //! Whole thousandths make a ratio exact: 0.35 over 100 deposits is 35 tokens, where adding 0.1 ten times in floating
-//! point is not 1.
+//! point is not 1. Pure: time comes in as microseconds on the budget's own clock.
 
 use crate::sync::{AtomicU64, Ordering};
 
 /// A thousandth of a retry.
-pub(crate) const TOKEN: u64 = 1000;
+pub(super) const TOKEN: u64 = 1000;
+
+const SECOND: u128 = 1_000_000;
 
 /// A balance between zero and a cap.
 ///
 /// Every change is one compare-exchange of the balance itself: nothing checks first and acts later. Nothing else in
 /// memory depends on the balance, so every access is relaxed.
 #[derive(Debug)]
-pub(crate) struct Bucket {
+pub(super) struct Bucket {
     balance: AtomicU64,
     cap: u64,
     deposit: u64,
+    /// Millitokens a second.
+    trickle: u64,
+    /// Up to when the trickle has been added.
+    credited: AtomicU64,
 }
 
 impl Bucket {
-    /// A full bucket. All amounts are millitokens.
-    pub(crate) fn full(cap: u64, deposit: u64) -> Self {
+    /// A bucket that holds `balance` at time zero. All amounts are millitokens.
+    pub(super) fn new(balance: u64, cap: u64, deposit: u64, trickle: u64) -> Self {
         Self {
-            balance: AtomicU64::new(cap),
+            balance: AtomicU64::new(balance.min(cap)),
             cap,
             deposit,
+            trickle,
+            credited: AtomicU64::new(0),
         }
     }
 
     /// Earns what one success earns. A full bucket is only read, so that a healthy fleet does not fight for the line.
-    pub(crate) fn deposit(&self) {
+    pub(super) fn deposit(&self) {
         if self.deposit != 0 {
             self.add(self.deposit);
         }
     }
 
     /// Takes an amount, or nothing at all.
-    pub(crate) fn withdraw(&self, amount: u64) -> bool {
+    pub(super) fn withdraw(&self, amount: u64, now: impl FnOnce() -> u64) -> bool {
+        if self.trickle != 0 {
+            self.credit(now());
+        }
         self.balance
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |balance| {
                 balance.checked_sub(amount)
@@ -46,7 +57,7 @@ impl Bucket {
     }
 
     /// Adds up to the cap.
-    pub(crate) fn add(&self, amount: u64) {
+    pub(super) fn add(&self, amount: u64) {
         let _ = self
             .balance
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |balance| {
@@ -54,15 +65,51 @@ impl Bucket {
             });
     }
 
-    pub(crate) fn balance(&self) -> u64 {
-        self.balance.load(Ordering::Relaxed)
+    /// What is there at a time, the trickle until then included. Looking changes nothing.
+    pub(super) fn balance(&self, now: impl FnOnce() -> u64) -> u64 {
+        let balance = self.balance.load(Ordering::Relaxed);
+        if self.trickle == 0 {
+            return balance;
+        }
+        let (earned, _) = self.earned(self.credited.load(Ordering::Relaxed), now());
+        balance.saturating_add(earned).min(self.cap)
     }
 
-    pub(crate) fn cap(&self) -> u64 {
+    pub(super) const fn cap(&self) -> u64 {
         self.cap
     }
 
-    pub(crate) fn deposit_amount(&self) -> u64 {
+    pub(super) const fn deposit_amount(&self) -> u64 {
         self.deposit
+    }
+
+    pub(super) const fn trickle(&self) -> u64 {
+        self.trickle
+    }
+
+    /// Adds the trickle up to now. Whoever moves the time forward adds what that time has earned, once.
+    fn credit(&self, now: u64) {
+        let moved = self
+            .credited
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |since| {
+                let (earned, until) = self.earned(since, now);
+                (earned > 0).then_some(until)
+            });
+        if let Ok(since) = moved {
+            let (earned, _) = self.earned(since, now);
+            self.add(earned);
+        }
+    }
+
+    /// What the time since `since` has earned in whole millitokens, and up to when that is: the rest is carried on.
+    fn earned(&self, since: u64, now: u64) -> (u64, u64) {
+        let elapsed = u128::from(now.saturating_sub(since));
+        let rate = u128::from(self.trickle);
+        let earned = elapsed.saturating_mul(rate) / SECOND;
+        let Some(spent) = earned.saturating_mul(SECOND).checked_div(rate) else {
+            return (0, since);
+        };
+        let until = since.saturating_add(u64::try_from(spent).unwrap_or(u64::MAX));
+        (u64::try_from(earned).unwrap_or(u64::MAX), until)
     }
 }

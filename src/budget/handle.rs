@@ -1,151 +1,174 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::bucket::{Bucket, TOKEN};
+use super::builder::{BudgetBuilder, Terms, tokens};
+use crate::clock;
 use crate::error::ConfigError;
+use crate::sync::{AtomicU64, Ordering};
+use crate::verdict::Verdict;
 
 /// A retry budget. Clones share one balance.
 ///
 /// Defaults: ratio 0.1, burst 20, as [`Budget::default`] makes it.
 #[derive(Clone)]
 pub struct Budget {
-    bucket: Arc<Bucket>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    bucket: Bucket,
+    terms: Terms,
+    refused: AtomicU64,
+    epoch: Instant,
 }
 
 impl Budget {
+    /// Starts with the defaults.
+    pub fn builder() -> BudgetBuilder {
+        BudgetBuilder::default()
+    }
+
     /// A full budget: each success earns `ratio` tokens, up to `burst` tokens, and each retry costs one.
     ///
-    /// `ratio` counts in thousandths, rounded down. `burst` is also what a cold process may spend.
-    ///
     /// # Errors
     ///
-    /// Where `ratio` is not a number, negative, above 1000 or below a thousandth but not zero; and where `burst` is
-    /// zero, since such a budget would refuse the first retry of every process: ask for that with
-    /// [`Budget::starting_empty`].
+    /// As [`BudgetBuilder::build`].
     pub fn new(ratio: f64, burst: u32) -> Result<Self, ConfigError> {
-        if burst == 0 {
-            return Err(ConfigError::new(
-                "burst",
-                "0 refuses every retry; starting_empty makes a budget that must be earned first",
-            ));
-        }
-        let cap = u64::from(burst).saturating_mul(TOKEN);
-        Ok(Self::of(Bucket::full(cap, millitokens(ratio)?)))
+        Self::builder().ratio(ratio).burst(burst).build()
     }
 
-    /// A budget that holds up to `burst` tokens but has to earn the first one: a cold process gets no retries.
-    ///
-    /// # Errors
-    ///
-    /// As [`Budget::new`]; here `burst` may be zero, which refuses every retry for ever.
-    pub fn starting_empty(ratio: f64, burst: u32) -> Result<Self, ConfigError> {
-        let cap = u64::from(burst).saturating_mul(TOKEN);
-        let bucket = Bucket::full(cap, millitokens(ratio)?);
-        bucket.withdraw(cap);
-        Ok(Self::of(bucket))
-    }
-
-    fn of(bucket: Bucket) -> Self {
+    pub(super) fn of(bucket: Bucket, terms: Terms) -> Self {
         Self {
-            bucket: Arc::new(bucket),
+            shared: Arc::new(Shared {
+                bucket,
+                terms,
+                refused: AtomicU64::new(0),
+                epoch: clock::now(),
+            }),
         }
     }
 
     /// Earns what one success earns. The retry layer does this; a caller that retries by hand may.
     pub fn deposit(&self) {
-        self.bucket.deposit();
+        self.shared.bucket.deposit();
     }
 
-    /// Takes one token, or nothing. The token goes back when the withdrawal is dropped, unless it was
-    /// [spent](Withdrawal::spend).
-    pub fn try_withdraw(&self) -> Option<Withdrawal> {
-        self.bucket.withdraw(TOKEN).then(|| Withdrawal {
-            bucket: Some(Arc::clone(&self.bucket)),
-        })
+    /// Takes what a retry after this verdict costs, or nothing. It goes back when the withdrawal is dropped, unless it
+    /// was [spent](Withdrawal::spend). The retry layer does this.
+    pub fn try_withdraw(&self, after: Verdict) -> Option<Withdrawal> {
+        let Shared {
+            bucket,
+            terms,
+            refused,
+            ..
+        } = &*self.shared;
+        let cost = terms.cost(after);
+        if bucket.withdraw(cost, || self.now()) {
+            return Some(self.withdrawal(cost));
+        }
+        refused.fetch_add(1, Ordering::Relaxed);
+        // One that only observes lets the retry go for nothing.
+        terms.observe_only.then(|| self.withdrawal(0))
+    }
+
+    fn withdrawal(&self, amount: u64) -> Withdrawal {
+        Withdrawal {
+            budget: Some(self.clone()),
+            amount,
+        }
     }
 
     /// The tokens that are there now.
     pub fn balance(&self) -> f64 {
-        tokens(self.bucket.balance())
+        tokens(self.millitokens())
     }
 
     /// Whether it holds as much as it can.
     pub fn is_full(&self) -> bool {
-        self.bucket.balance() >= self.bucket.cap()
+        self.millitokens() >= self.shared.bucket.cap()
+    }
+
+    fn millitokens(&self) -> u64 {
+        self.shared.bucket.balance(|| self.now())
+    }
+
+    /// Retries it has refused since it was made; where it only observes, those it would have refused.
+    pub fn refused(&self) -> u64 {
+        self.shared.refused.load(Ordering::Relaxed)
     }
 
     /// The most it can hold, in tokens.
     pub fn burst(&self) -> f64 {
-        tokens(self.bucket.cap())
+        tokens(self.shared.bucket.cap())
     }
 
     /// What one success earns, in tokens.
     pub fn ratio(&self) -> f64 {
-        tokens(self.bucket.deposit_amount())
+        tokens(self.shared.bucket.deposit_amount())
+    }
+
+    /// What each second earns, in tokens.
+    pub fn trickle(&self) -> f64 {
+        tokens(self.shared.bucket.trickle())
+    }
+
+    /// The name it was given.
+    pub fn name(&self) -> &str {
+        &self.shared.terms.name
+    }
+
+    /// Microseconds since it was made. Only a trickle asks for them.
+    fn now(&self) -> u64 {
+        let since = clock::now().saturating_duration_since(self.shared.epoch);
+        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
     }
 }
 
 /// Ratio 0.1 and burst 20: a tenth more load than there are successes, and twenty retries for a cold start.
 impl Default for Budget {
     fn default() -> Self {
-        Self::of(Bucket::full(20 * TOKEN, TOKEN / 10))
+        let burst = 20 * TOKEN;
+        Self::of(
+            Bucket::new(burst, burst, TOKEN / 10, 0),
+            Terms::default(),
+        )
     }
 }
 
 impl fmt::Debug for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Budget")
+            .field("name", &self.name())
             .field("ratio", &self.ratio())
             .field("burst", &self.burst())
+            .field("trickle", &self.trickle())
             .field("balance", &self.balance())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
-fn millitokens(ratio: f64) -> Result<u64, ConfigError> {
-    let bad = |why: &str| ConfigError::new("ratio", format!("{ratio} {why}"));
-    if !(0.0..=1000.0).contains(&ratio) {
-        return Err(bad("is not between 0 and 1000"));
-    }
-    // The products of most ratios fall a hair beside the whole thousandth that was meant: 0.29 * 1000 is 290 less 6e-14.
-    let thousandths = (ratio * 1000.0 + 1e-6).floor();
-    if thousandths == 0.0 && ratio > 0.0 {
-        return Err(bad("is less than a thousandth, and would earn nothing"));
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "checked above to lie between 0 and 1,000,000"
-    )]
-    Ok(thousandths as u64)
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a balance has at most 42 bits, and a float holds 53"
-)]
-fn tokens(millitokens: u64) -> f64 {
-    millitokens as f64 / TOKEN as f64
-}
-
-/// A token taken for a retry. Dropping it puts the token back: the retry did not start.
+/// What was taken for a retry. Dropping it puts it back: the retry did not start.
 #[derive(Debug)]
-#[must_use = "dropping it puts the token back"]
+#[must_use = "dropping it puts the tokens back"]
 pub struct Withdrawal {
-    bucket: Option<Arc<Bucket>>,
+    budget: Option<Budget>,
+    amount: u64,
 }
 
 impl Withdrawal {
-    /// The retry has started: the token is gone.
+    /// The retry has started: the tokens are gone.
     pub fn spend(mut self) {
-        self.bucket = None;
+        self.budget = None;
     }
 }
 
 impl Drop for Withdrawal {
     fn drop(&mut self) {
-        if let Some(bucket) = self.bucket.take() {
-            bucket.add(TOKEN);
+        if let Some(budget) = self.budget.take() {
+            budget.shared.bucket.add(self.amount);
         }
     }
 }

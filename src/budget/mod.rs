@@ -62,7 +62,12 @@
 //! ```
 //! use tower_composure::Budget;
 //!
-//! let budget = Budget::new(0.35, 50)?;
+//! let budget = Budget::builder()
+//!     .ratio(0.35)
+//!     .burst(50)
+//!     .trickle(0.5) // a token every two seconds, for a caller with little traffic
+//!     .unknown_costs(2.0) // a timeout costs two
+//!     .build()?;
 //! assert!(budget.is_full());
 //! let error = Budget::new(f64::NAN, 50).unwrap_err();
 //! assert_eq!(error.to_string(), "ratio: NaN is not between 0 and 1000");
@@ -74,11 +79,13 @@
     reason = "token sums must saturate, not panic"
 )]
 mod bucket;
+mod builder;
 mod future;
 mod handle;
 mod layer;
 mod service;
 
+pub use builder::BudgetBuilder;
 pub use future::BudgetFuture;
 pub use handle::{Budget, Withdrawal};
 pub use layer::BudgetLayer;

@@ -146,7 +146,7 @@ impl Progress {
             }
         }
         let wait = self.plan_wait(settings, verdict)?;
-        let token = self.withdraw(mode, lent)?;
+        let token = self.withdraw(verdict, mode, lent)?;
         self.once_spent |= verdict.hint().is_some_and(Hint::is_once);
         self.last_wait = wait;
         self.backoff = self.backoff.saturating_add(wait);
@@ -197,7 +197,12 @@ impl Progress {
         wait.within(remaining)
     }
 
-    fn withdraw(&self, mode: RetryMode, lent: &Lent) -> Result<Option<Withdrawal>, StopReason> {
+    fn withdraw(
+        &self,
+        verdict: Verdict,
+        mode: RetryMode,
+        lent: &Lent,
+    ) -> Result<Option<Withdrawal>, StopReason> {
         let Some(budget) = &lent.budget else {
             // A budget that was there when the call began has not been carried along: without it, no retry.
             return if self.budgeted {
@@ -208,7 +213,9 @@ impl Progress {
                 Ok(None)
             };
         };
-        let token = budget.try_withdraw().ok_or(StopReason::BudgetExhausted)?;
+        let token = budget
+            .try_withdraw(verdict)
+            .ok_or(StopReason::BudgetExhausted)?;
         if mode == RetryMode::ObserveOnly {
             // The token goes back: nothing is sent.
             return Err(StopReason::ObserveOnly);
