@@ -12,6 +12,7 @@
 //!   `layer` configures, `service` admits, `future` carries, and a pure core beside them decides.
 //! - [`stack`]: all of them in the one order that works.
 #![cfg_attr(feature = "http", doc = "- [`mod@http`]: the policy for HTTP.")]
+#![cfg_attr(feature = "keyed", doc = "- [`keyed`]: a budget and a breaker for each of many dependencies.")]
 #![cfg_attr(feature = "fault", doc = "- [`fault`]: faults on a schedule, for tests and drills.")]
 //!
 //! # The order
@@ -63,6 +64,8 @@ pub mod fault;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod idempotency_key;
+#[cfg(feature = "keyed")]
+pub mod keyed;
 pub mod policy;
 pub mod retry;
 pub mod stack;

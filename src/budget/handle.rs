@@ -120,6 +120,12 @@ impl Budget {
         &self.shared.terms.name
     }
 
+    /// Whether there is another clone.
+    #[cfg(feature = "keyed")]
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.shared) > 1
+    }
+
     /// Microseconds since it was made. Only a trickle asks for them.
     fn now(&self) -> u64 {
         let since = clock::now().saturating_duration_since(self.shared.epoch);

@@ -82,11 +82,15 @@ mod bucket;
 mod builder;
 mod future;
 mod handle;
+#[cfg(feature = "keyed")]
+mod keyed;
 mod layer;
 mod service;
 
 pub use builder::BudgetBuilder;
 pub use future::BudgetFuture;
 pub use handle::{Budget, Withdrawal};
+#[cfg(feature = "keyed")]
+pub use keyed::{KeyedBudgetLayer, KeyedBudgetService};
 pub use layer::BudgetLayer;
 pub use service::BudgetService;

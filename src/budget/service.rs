@@ -31,11 +31,22 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        let mut budget = self.budget.clone();
-        let inner = {
-            let _lending = Lending::enter(&mut budget);
-            self.inner.call(request)
-        };
-        BudgetFuture::lending(inner, budget)
+        lend(self.budget.clone(), &mut self.inner, request)
     }
+}
+
+/// Calls a service with a budget in scope.
+pub(super) fn lend<S, Req>(
+    mut budget: Option<Budget>,
+    inner: &mut S,
+    request: Req,
+) -> BudgetFuture<S::Future>
+where
+    S: Service<Req>,
+{
+    let called = {
+        let _lending = Lending::enter(&mut budget);
+        inner.call(request)
+    };
+    BudgetFuture::lending(called, budget)
 }

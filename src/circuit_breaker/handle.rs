@@ -170,6 +170,27 @@ impl CircuitBreaker {
         Ok(())
     }
 
+    /// Whether there is another clone.
+    #[cfg(feature = "keyed")]
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.shared) > 1
+    }
+
+    /// Whether it was closed when last something happened. Makes no transition, so no observer runs.
+    #[cfg(feature = "keyed")]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.shared.machine.last().phase == Phase::Closed
+    }
+
+    /// Whether it refuses calls and will for some time. Makes no transition, so no observer runs.
+    #[cfg(feature = "keyed")]
+    pub(crate) fn is_refusing(&self) -> bool {
+        let Shared {
+            machine, around, ..
+        } = &*self.shared;
+        machine.remaining_open(machine.last(), around.now()) > 0
+    }
+
     /// The lease of a probe.
     pub(crate) fn probe_lease(&self) -> Duration {
         duration(self.shared.machine.live().probe_lease())

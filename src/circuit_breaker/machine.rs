@@ -241,6 +241,12 @@ impl Machine {
         }
     }
 
+    /// The state as it was left, whatever is due by time.
+    #[cfg(feature = "keyed")]
+    pub(super) fn last(&self) -> State {
+        self.state.load()
+    }
+
     /// Whether nothing has changed since this call was admitted.
     pub(super) fn is_current(&self, generation: u64) -> bool {
         self.state.load().generation == generation

@@ -75,6 +75,8 @@ mod count_window;
 mod error;
 mod future;
 mod handle;
+#[cfg(feature = "keyed")]
+mod keyed;
 mod layer;
 #[warn(
     clippy::arithmetic_side_effects,
@@ -121,6 +123,8 @@ pub use builder::CircuitBreakerBuilder;
 pub use error::BreakerOpen;
 pub use future::CircuitBreakerFuture;
 pub use handle::CircuitBreaker;
+#[cfg(feature = "keyed")]
+pub use keyed::{KeyedCircuitBreakerLayer, KeyedCircuitBreakerService};
 pub use layer::CircuitBreakerLayer;
 pub use metrics::{CircuitMetrics, CircuitState, Transition};
 pub(crate) use permit::Permit;

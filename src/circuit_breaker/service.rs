@@ -63,21 +63,39 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        let mut permit = match self.admit() {
-            Ok(permit) => permit,
-            Err(remaining) => {
-                self.inner.release();
-                return CircuitBreakerFuture::refused(BreakerOpen::new(remaining));
-            }
-        };
-        let attempt =
-            Attempt::first(self.policy.effect(&request)).with_key(self.policy.keyed(&request));
-        let inner = {
-            let _lending = Lending::enter(&mut permit);
-            self.inner.call(request)
-        };
-        CircuitBreakerFuture::admitted(inner, permit, Arc::clone(&self.policy), attempt)
+        match self.admit() {
+            Ok(permit) => admitted(&mut self.inner, permit, &self.policy, request),
+            Err(remaining) => refused(&mut self.inner, remaining),
+        }
     }
+}
+
+/// Makes the call, with its permit lent to the retry below. The permit exists first, so a panic gives it back.
+pub(super) fn admitted<S, P, Req>(
+    inner: &mut Ready<S>,
+    mut permit: Option<Permit>,
+    policy: &Arc<P>,
+    request: Req,
+) -> CircuitBreakerFuture<S::Future, P, Req>
+where
+    S: Service<Req>,
+    P: Policy<Req, S::Response, S::Error>,
+{
+    let attempt = Attempt::first(policy.effect(&request)).with_key(policy.keyed(&request));
+    let called = {
+        let _lending = Lending::enter(&mut permit);
+        inner.call(request)
+    };
+    CircuitBreakerFuture::admitted(called, permit, Arc::clone(policy), attempt)
+}
+
+/// Refuses the call, and gives back whatever readiness was taken for it.
+pub(super) fn refused<S: Clone, F, P, Req>(
+    inner: &mut Ready<S>,
+    remaining: Duration,
+) -> CircuitBreakerFuture<F, P, Req> {
+    inner.release();
+    CircuitBreakerFuture::refused(BreakerOpen::new(remaining))
 }
 
 /// Readiness counts for one instance and one call; a clone starts without it.

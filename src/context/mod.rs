@@ -41,6 +41,8 @@ pub use captured::{CallContext, Scoped};
 pub use keyed::Keyed;
 pub use reported::Reported;
 pub(crate) use scope::{
-    AttemptScope, DeadlineScope, KeyInScope, Lending, Lent, attempt, claim_key, clear_signals,
+    AttemptScope, DeadlineScope, KeyInScope, Lending, Lent, attempt, clear_signals,
     deadline, expired, is_owned, key, mark_expired, publish, published,
 };
+#[cfg(feature = "http")]
+pub(crate) use scope::claim_key;

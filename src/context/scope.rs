@@ -254,6 +254,7 @@ impl KeyInScope {
         &self.key
     }
 
+    #[cfg(feature = "http")]
     fn claim(&self) -> IdempotencyKey {
         let before = self.taken.fetch_add(1, Ordering::Relaxed);
         if before == 0 {
@@ -284,6 +285,7 @@ pub(crate) fn key() -> Option<KeyInScope> {
 
 /// The key for the next request of this attempt: the one in scope, the first time as it is and then with an ordinal.
 /// Where there is none, `mint` makes one; below a retry it stays in scope, so that the next attempt sends it again.
+#[cfg(feature = "http")]
 pub(crate) fn claim_key(mint: impl FnOnce() -> IdempotencyKey) -> IdempotencyKey {
     look(|slot: &mut Option<KeyInScope>| {
         if let Some(in_scope) = slot {

@@ -66,6 +66,7 @@ impl IdempotencyKey {
     }
 
     /// The key of the `ordinal`th request under this one.
+    #[cfg(feature = "http")]
     pub(crate) fn nth(&self, ordinal: u32) -> Self {
         Self(format!("{}-{ordinal}", self.0).into())
     }

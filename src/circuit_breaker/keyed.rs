@@ -1,0 +1,122 @@
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::service::{admitted, refused};
+use super::{CircuitBreakerFuture, CircuitBreakerLayer};
+use crate::error::BoxError;
+use crate::keyed::CircuitBreakers;
+use crate::policy::Policy;
+use crate::ready::Ready;
+
+impl<P> CircuitBreakerLayer<P> {
+    /// Puts each request behind the breaker of what it calls. `key` names that; requests without a name share the one
+    /// for `""`. See [`keyed`](crate::keyed).
+    pub fn keyed<Req, F>(
+        breakers: CircuitBreakers,
+        policy: P,
+        key: F,
+    ) -> KeyedCircuitBreakerLayer<P, F>
+    where
+        F: Fn(&Req) -> Option<&str>,
+    {
+        KeyedCircuitBreakerLayer {
+            breakers,
+            policy: Arc::new(policy),
+            key: Arc::new(key),
+        }
+    }
+}
+
+/// Puts each request behind the breaker of what it calls. From [`CircuitBreakerLayer::keyed`].
+pub struct KeyedCircuitBreakerLayer<P, F> {
+    breakers: CircuitBreakers,
+    policy: Arc<P>,
+    key: Arc<F>,
+}
+
+/// A service whose requests are each behind the breaker of what they call. From [`CircuitBreakerLayer::keyed`].
+pub struct KeyedCircuitBreakerService<S, P, F> {
+    inner: Ready<S>,
+    breakers: CircuitBreakers,
+    policy: Arc<P>,
+    key: Arc<F>,
+}
+
+impl<S, P, F> Layer<S> for KeyedCircuitBreakerLayer<P, F> {
+    type Service = KeyedCircuitBreakerService<S, P, F>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        KeyedCircuitBreakerService {
+            inner: Ready::new(inner),
+            breakers: self.breakers.clone(),
+            policy: Arc::clone(&self.policy),
+            key: Arc::clone(&self.key),
+        }
+    }
+}
+
+impl<S, P, F, Req> Service<Req> for KeyedCircuitBreakerService<S, P, F>
+where
+    S: Service<Req> + Clone,
+    S::Error: Into<BoxError>,
+    P: Policy<Req, S::Response, S::Error>,
+    F: Fn(&Req) -> Option<&str>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = CircuitBreakerFuture<S::Future, P, Req>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        let breaker = self.breakers.get((self.key)(&request).unwrap_or_default());
+        match breaker.try_admit() {
+            Ok(permit) => admitted(&mut self.inner, Some(permit), &self.policy, request),
+            Err(remaining) => refused(&mut self.inner, remaining),
+        }
+    }
+}
+
+impl<P, F> Clone for KeyedCircuitBreakerLayer<P, F> {
+    fn clone(&self) -> Self {
+        Self {
+            breakers: self.breakers.clone(),
+            policy: Arc::clone(&self.policy),
+            key: Arc::clone(&self.key),
+        }
+    }
+}
+
+impl<S: Clone, P, F> Clone for KeyedCircuitBreakerService<S, P, F> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            breakers: self.breakers.clone(),
+            policy: Arc::clone(&self.policy),
+            key: Arc::clone(&self.key),
+        }
+    }
+}
+
+impl<P, F> fmt::Debug for KeyedCircuitBreakerLayer<P, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedCircuitBreakerLayer")
+            .field("breakers", &self.breakers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: fmt::Debug, P, F> fmt::Debug for KeyedCircuitBreakerService<S, P, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedCircuitBreakerService")
+            .field("inner", &self.inner)
+            .field("breakers", &self.breakers)
+            .finish_non_exhaustive()
+    }
+}
