@@ -12,6 +12,7 @@ use super::Replay;
 use super::config::Config;
 use super::progress::{Planned, Progress};
 use crate::budget::Withdrawal;
+use crate::circuit_breaker::Permit;
 use crate::context::{self, Lent};
 use crate::policy::Policy;
 use crate::report::CallReport;
@@ -34,6 +35,10 @@ pin_project! {
     }
 }
 
+/// A service that fails at once, retried without a wait, would hold its thread for ever: after this many attempts in one
+/// poll, others have their turn.
+const FAILURES_A_POLL: u32 = 32;
+
 pin_project! {
     #[project = StateProj]
     enum State<F> {
@@ -42,13 +47,11 @@ pin_project! {
             #[pin]
             inner: F,
         },
-        // Sleeping before the next attempt; no timer where there is nothing to wait for.
+        // Sleeping before the next attempt, and then, without a timer, waiting for the service to be ready for it.
         Waiting {
             timer: Option<Pin<Box<Sleep>>>,
             token: Option<Withdrawal>,
         },
-        // Waiting for the service to be ready for the next attempt.
-        Readying { token: Option<Withdrawal> },
         // The breaker above answers in our place, or the outcome has been returned.
         Done,
     }
@@ -84,6 +87,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let mut lent = Lent::take();
+        let mut failures = 0;
         loop {
             match this.state.as_mut().project() {
                 StateProj::Attempting { inner } => {
@@ -95,7 +99,14 @@ where
                         break;
                     };
                     match judge(this.config, this.progress, &mut lent, outcome) {
-                        Ok(planned) => this.state.set(State::waiting(planned)),
+                        Ok(planned) => {
+                            this.state.set(State::waiting(planned));
+                            failures += 1;
+                            if failures == FAILURES_A_POLL {
+                                cx.waker().wake_by_ref();
+                                break;
+                            }
+                        }
                         Err(outcome) => return Poll::Ready(outcome),
                     }
                 }
@@ -103,17 +114,11 @@ where
                     if is_asleep(timer, cx) {
                         break;
                     }
-                    let token = token.take();
-                    if let Some(breaker) = lent.breaker.as_mut().filter(|b| !b.is_current()) {
-                        // It opened while we slept. Our error type has no room for that, but its own future, which is
-                        // polling us now, has. The token goes back here.
-                        breaker.stop();
+                    if stop_if_moved_on(&mut lent) {
+                        // The token goes back with the state.
                         this.state.set(State::Done);
                         break;
                     }
-                    this.state.set(State::Readying { token });
-                }
-                StateProj::Readying { token } => {
                     let ready = this.spare.as_mut().map(|(_, service)| {
                         let _scope = this.progress.enter();
                         service.poll_ready(cx)
@@ -147,11 +152,22 @@ where
     }
 }
 
+/// Whether the breaker above has moved on since it let this call in. Our error type has no room for that, but the
+/// breaker's own future, which is polling us now, has: it sees the mark and answers in our place.
+fn stop_if_moved_on(lent: &mut Lent) -> bool {
+    let moved_on = lent.breaker.as_mut().filter(|breaker| !breaker.is_current());
+    moved_on.map(Permit::stop).is_some()
+}
+
 /// Whether the wait goes on.
 fn is_asleep(timer: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> bool {
-    timer
+    let asleep = timer
         .as_mut()
-        .is_some_and(|timer| timer.as_mut().poll(cx).is_pending())
+        .is_some_and(|timer| timer.as_mut().poll(cx).is_pending());
+    if !asleep {
+        *timer = None;
+    }
+    asleep
 }
 
 impl<F> State<F> {
