@@ -133,10 +133,8 @@ where
                         }
                         Some(Poll::Pending) | None => break,
                     }
-                    if let Some(token) = token.take() {
-                        token.spend();
-                    }
-                    match start(this.config, this.progress, &mut lent, this.spare) {
+                    let token = token.take();
+                    match start(this.config, this.progress, &mut lent, this.spare, token) {
                         Some(inner) => this.state.set(State::Attempting { inner }),
                         None => break,
                     }
@@ -155,7 +153,10 @@ where
 /// Whether the breaker above has moved on since it let this call in. Our error type has no room for that, but the
 /// breaker's own future, which is polling us now, has: it sees the mark and answers in our place.
 fn stop_if_moved_on(lent: &mut Lent) -> bool {
-    let moved_on = lent.breaker.as_mut().filter(|breaker| !breaker.is_current());
+    let moved_on = lent
+        .breaker
+        .as_mut()
+        .filter(|breaker| !breaker.is_current());
     moved_on.map(Permit::stop).is_some()
 }
 
@@ -208,25 +209,31 @@ where
             budget.deposit();
         }
     }
-    let report = progress.conclude(settings, stop).filter(CallReport::is_notable);
+    let report = progress
+        .conclude(settings, stop)
+        .filter(CallReport::is_notable);
     if let (Ok(response), Some(report)) = (&mut outcome, report) {
         config.policy.report(response, &report);
     }
     Err(outcome)
 }
 
-/// Starts the next attempt. The last one that is possible takes the request itself.
+/// Starts the next attempt, which spends its token. The last one that is possible takes the request itself.
 fn start<S, P, R, Req>(
     config: &Config<P, R>,
     progress: &mut Progress,
     lent: &mut Lent,
     spare: &mut Option<(Req, S)>,
+    token: Option<Withdrawal>,
 ) -> Option<S::Future>
 where
     S: Service<Req>,
     R: Replay<Req>,
 {
     let (request, mut service) = spare.take()?;
+    if let Some(token) = token {
+        token.spend();
+    }
     progress.next_attempt();
     let copy = config
         .settings
