@@ -42,6 +42,7 @@
 
 mod errors;
 mod policy;
+mod response;
 #[warn(
     clippy::arithmetic_side_effects,
     reason = "whatever a server sends must not panic"
@@ -51,6 +52,12 @@ mod retry_after;
 use ::http::HeaderName;
 
 pub use policy::HttpPolicy;
+pub use response::error_response;
+
+/// The authority of a request's target, as the key of a [keyed](crate::BudgetLayer) budget or breaker: host and port.
+pub fn authority<B>(request: &::http::Request<B>) -> Option<&str> {
+    request.uri().authority().map(::http::uri::Authority::as_str)
+}
 
 /// The header of the IETF draft, and of most who came before it.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
