@@ -14,6 +14,7 @@ use tokio::time::Instant;
     clippy::disallowed_methods,
     reason = "the one place that reads the clock"
 )]
+#[inline]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
@@ -29,6 +30,7 @@ pub(crate) fn wall() -> SystemTime {
 }
 
 /// `now + after`, or none where the sum cannot be represented: "as long as it takes".
+#[inline]
 pub(crate) fn after(now: Instant, after: Duration) -> Option<Instant> {
     // Half of what a Duration can hold is far beyond any clock, and some platforms represent it all the same.
     if after >= FAR_FUTURE {

@@ -68,10 +68,45 @@ pub struct CallReport {
     pub(crate) elapsed: Option<Duration>,
 }
 
+/// What a retry leaves for the layers above it. Most calls succeed at once and have little to say.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Published {
+    Nothing,
+    /// The call has succeeded at its first attempt.
+    Success(Attempt),
+    Call(CallReport),
+}
+
+impl Published {
+    #[inline]
+    pub(crate) const fn attempt(self) -> Option<Attempt> {
+        match self {
+            Self::Nothing => None,
+            Self::Success(attempt) => Some(attempt),
+            Self::Call(report) => Some(report.attempt),
+        }
+    }
+
+    pub(crate) const fn report(self) -> Option<CallReport> {
+        match self {
+            Self::Nothing => None,
+            Self::Success(attempt) => Some(CallReport::success(attempt)),
+            Self::Call(report) => Some(report),
+        }
+    }
+}
+
 impl CallReport {
-    /// Whether the call was anything but a success at its first attempt.
-    pub(crate) const fn is_notable(&self) -> bool {
-        self.attempt.number() > 1 || !self.verdict.is_success()
+    /// Of a call that has succeeded at this attempt.
+    pub(crate) const fn success(attempt: Attempt) -> Self {
+        Self {
+            attempt,
+            verdict: Verdict::Success,
+            stop: None,
+            outcome_unknown: false,
+            backoff: Duration::ZERO,
+            elapsed: None,
+        }
     }
 
     /// Attempts made: calls of the inner service that have started.

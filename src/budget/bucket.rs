@@ -38,6 +38,7 @@ impl Bucket {
     }
 
     /// Earns what one success earns. A full bucket is only read, so that a healthy fleet does not fight for the line.
+    #[inline]
     pub(super) fn deposit(&self) {
         if self.deposit != 0 {
             self.add(self.deposit);
@@ -57,6 +58,7 @@ impl Bucket {
     }
 
     /// Adds up to the cap.
+    #[inline]
     pub(super) fn add(&self, amount: u64) {
         let _ = self
             .balance

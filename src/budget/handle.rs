@@ -52,6 +52,7 @@ impl Budget {
     }
 
     /// Earns what one success earns. The retry layer does this; a caller that retries by hand may.
+    #[inline]
     pub fn deposit(&self) {
         self.shared.bucket.deposit();
     }

@@ -58,12 +58,15 @@ impl CountWindow {
         }
     }
 
-    /// Records an outcome of a generation, and says what the window then holds. `None` where the outcome came too late.
+    /// Records an outcome of a generation, and says what the window then holds. `None` where there is nothing to evaluate:
+    /// the outcome came too late, or nothing has failed.
+    #[inline]
     pub(super) fn record(&self, tag: Tag, record: Record) -> Option<Counts> {
         let (current, sums) = unpack(self.counts.load(Ordering::Relaxed));
         if current == tag && record.bits() == 0 && sums.is_healthy(self.ring.len()) {
-            // One more success among nothing but successes: the window would hold the same afterwards.
-            return Some(sums.counts());
+            // One more success among nothing but successes: the window would hold the same afterwards, and no rate can
+            // have risen.
+            return None;
         }
         let replaced = self.replace(tag, record)?;
         let mut word = self.counts.load(Ordering::Relaxed);
@@ -139,6 +142,7 @@ impl Sums {
         slow: OFFSET,
     };
 
+    #[inline]
     fn is_healthy(self, length: usize) -> bool {
         self.failures == OFFSET && self.slow == OFFSET && self.total == length as u64
     }
@@ -173,6 +177,7 @@ fn pack(tag: Tag, sums: Sums) -> u64 {
     tag.with((sums.total & FIELD) << 32 | (sums.failures & FIELD) << 16 | (sums.slow & FIELD))
 }
 
+#[inline]
 fn unpack(word: u64) -> (Tag, Sums) {
     let (tag, value) = Tag::split(word);
     let sums = Sums {

@@ -117,8 +117,7 @@ where
     P: Policy<Req, Res, E>,
 {
     // The retry below stands under the key layer, so it knows more of its last attempt than this layer does.
-    let report = context::published();
-    let attempt = report.map_or(own, |report| report.last_attempt());
+    let attempt = context::published_attempt().unwrap_or(own);
     let verdict = policy.classify(&attempt, outcome);
     permit.finish(verdict, outcome.is_ok(), attempt.number());
 }

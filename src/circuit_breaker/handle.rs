@@ -196,6 +196,7 @@ impl CircuitBreaker {
         duration(self.shared.machine.live().probe_lease())
     }
 
+    #[inline]
     pub(super) fn try_admit(&self) -> Result<Permit, Duration> {
         match self.shared.machine.admit(&self.shared.around) {
             Ok(admission) => Ok(Permit::new(self.clone(), admission)),
@@ -215,6 +216,7 @@ impl CircuitBreaker {
         self.metrics().remaining
     }
 
+    #[inline]
     pub(super) fn refuses(&self) -> bool {
         self.shared.machine.refuses(&self.shared.around)
     }
@@ -223,22 +225,26 @@ impl CircuitBreaker {
         self.shared.machine.is_current(generation)
     }
 
+    #[inline]
     pub(super) fn counts_attempts(&self) -> bool {
         self.shared.built.count == Count::Attempts
     }
 
     /// The time, where durations matter.
+    #[inline]
     pub(super) fn stopwatch(&self) -> Option<u64> {
         let measures = self.shared.machine.live().measures();
         measures.then(|| self.shared.around.now())
     }
 
+    #[inline]
     pub(super) fn record(&self, admission: Admission, seen: Observation) {
         self.shared
             .machine
             .record(admission, seen, &self.shared.around);
     }
 
+    #[inline]
     pub(super) fn release(&self, admission: Admission) {
         self.shared.machine.release(admission);
     }

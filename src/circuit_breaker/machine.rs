@@ -85,6 +85,7 @@ impl Machine {
     }
 
     /// Lets a call through, or says for how many microseconds it is refused.
+    #[inline]
     pub(super) fn admit(&self, around: &impl Surroundings) -> Result<Admission, u64> {
         let state = self.advance(around);
         let admitted = |probe| {
@@ -113,6 +114,7 @@ impl Machine {
     }
 
     /// Whether a call would be refused now. Reserves nothing.
+    #[inline]
     pub(super) fn refuses(&self, around: &impl Surroundings) -> bool {
         let state = self.advance(around);
         match state.phase {
@@ -126,6 +128,7 @@ impl Machine {
     }
 
     /// The state as the clock has it: makes the transitions that are due by time alone. They consume nothing.
+    #[inline]
     pub(super) fn advance(&self, around: &impl Surroundings) -> State {
         loop {
             let state = self.state.load();
@@ -160,6 +163,7 @@ impl Machine {
     }
 
     /// Counts an outcome in the generation its call was admitted in; in any other it is ignored.
+    #[inline]
     pub(super) fn record(
         &self,
         admission: Admission,
@@ -185,6 +189,7 @@ impl Machine {
     }
 
     /// An outcome while closed.
+    #[inline]
     fn count(&self, state: State, seen: Observation, hint: u64, around: &impl Surroundings) {
         let record = Record {
             failure: match seen.outcome {
@@ -235,6 +240,7 @@ impl Machine {
     }
 
     /// The call ended without an outcome: a probe's place goes back.
+    #[inline]
     pub(super) fn release(&self, admission: Admission) {
         if let Some(probe) = admission.probe {
             self.probes.release(probe);

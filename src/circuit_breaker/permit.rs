@@ -1,7 +1,8 @@
+use tokio::time::Instant;
+
 use super::handle::CircuitBreaker;
 use super::machine::{Admission, Observation, Outcome};
 use super::settings::micros;
-use crate::deadline::Deadline;
 use crate::verdict::Verdict;
 use crate::{clock, context};
 
@@ -17,7 +18,7 @@ pub(crate) struct Permit {
     breaker: CircuitBreaker,
     admission: Admission,
     // The deadline that the caller brought along, from above the breaker.
-    outer: Option<Deadline>,
+    outer: Option<Instant>,
     // When the call or its attempt began, where durations matter.
     began: Option<u64>,
     // An attempt has started whose outcome nobody has reported.
@@ -30,12 +31,13 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
+    #[inline]
     pub(super) fn new(breaker: CircuitBreaker, admission: Admission) -> Self {
         Self {
             began: breaker.stopwatch(),
             breaker,
             admission,
-            outer: context::deadline(),
+            outer: context::deadline().and_then(|outer| outer.instant()),
             outstanding: false,
             reported: false,
             stopped: false,
@@ -54,6 +56,7 @@ impl Permit {
     }
 
     /// An attempt starts.
+    #[inline]
     pub(crate) fn attempt_started(&mut self) {
         self.outstanding = true;
         if self.reported {
@@ -62,6 +65,7 @@ impl Permit {
     }
 
     /// An attempt has ended. Counts it where the breaker counts attempts.
+    #[inline]
     pub(crate) fn attempt_finished(&mut self, verdict: Verdict, answered: bool, number: u32) {
         if self.breaker.counts_attempts() {
             self.outstanding = false;
@@ -77,6 +81,7 @@ impl Permit {
         self.stopped = true;
     }
 
+    #[inline]
     pub(super) const fn is_stopped(&self) -> bool {
         self.stopped
     }
@@ -86,6 +91,7 @@ impl Permit {
     }
 
     /// The call has ended, with its `number`th attempt.
+    #[inline]
     pub(super) fn finish(mut self, verdict: Verdict, answered: bool, number: u32) {
         let counted = self.reported && !self.outstanding;
         if !counted && !self.settled {
@@ -94,6 +100,7 @@ impl Permit {
         }
     }
 
+    #[inline]
     fn record(&self, verdict: Verdict, answered: bool, number: u32) {
         let took = self
             .began
@@ -108,6 +115,7 @@ impl Permit {
     }
 
     /// What an outcome says of the dependency.
+    #[inline]
     fn judge(&self, verdict: Verdict, answered: bool, number: u32) -> Outcome {
         if verdict.is_success() {
             return Outcome::Success;
@@ -117,9 +125,7 @@ impl Permit {
         // A deadline from above the breaker ran out: an impatient caller is not a sick dependency.
         let out_of_patience = || {
             verdict.is_unknown()
-                && self
-                    .outer
-                    .is_some_and(|outer| outer.remaining_at(clock::now()).is_zero())
+                && self.outer.is_some_and(|outer| outer <= clock::now())
         };
         if never_called || out_of_patience() {
             return Outcome::Neutral;
@@ -135,6 +141,7 @@ impl Permit {
 }
 
 impl Drop for Permit {
+    #[inline]
     fn drop(&mut self) {
         if !self.settled {
             self.breaker.release(self.admission);

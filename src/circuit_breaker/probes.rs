@@ -1,5 +1,7 @@
 //! Places for probes, reserved atomically, each with a lease.
 
+use std::num::NonZeroU64;
+
 use super::tag::{MAX_VALUE, Tag};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -32,9 +34,9 @@ const SUCCESSES_MASK: u64 = (1 << FAILURES_SHIFT) - 1;
 
 /// A reserved place: which one, and the word that shows whose it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Probe {
-    place: usize,
-    word: u64,
+pub(super) struct Probe {
+    place: u32,
+    word: NonZeroU64,
 }
 
 impl Probes {
@@ -51,12 +53,22 @@ impl Probes {
     /// microseconds on the breaker's own clock.
     pub(super) fn reserve(&self, tag: Tag, places: u64, now: u64, lease: u64) -> Option<Probe> {
         let until = now.saturating_add(lease).clamp(1, SPENT.saturating_sub(1));
+        // Its end is not zero, so the word is not.
+        let mine = NonZeroU64::new(tag.with(until))?;
         self.usable(places).enumerate().find_map(|(place, cell)| {
             let mut word = cell.load(Ordering::Relaxed);
             while is_free(word, tag, now) {
-                let mine = tag.with(until);
-                match cell.compare_exchange_weak(word, mine, Ordering::Relaxed, Ordering::Relaxed) {
-                    Ok(_) => return Some(Probe { place, word: mine }),
+                let taken = cell.compare_exchange_weak(
+                    word,
+                    mine.get(),
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                );
+                match taken {
+                    Ok(_) => {
+                        let place = u32::try_from(place).ok()?;
+                        return Some(Probe { place, word: mine });
+                    }
                     Err(actual) => word = actual,
                 }
             }
@@ -104,11 +116,11 @@ impl Probes {
     }
 
     fn put_back(&self, probe: Probe, value: u64) {
-        if let Some(cell) = self.places.get(probe.place) {
-            let (tag, _) = Tag::split(probe.word);
+        if let Some(cell) = self.places.get(probe.place as usize) {
+            let (tag, _) = Tag::split(probe.word.get());
             // Fails where the place is no longer this probe's, and then it is not this probe's to settle.
             let _ = cell.compare_exchange(
-                probe.word,
+                probe.word.get(),
                 tag.with(value),
                 Ordering::Relaxed,
                 Ordering::Relaxed,

@@ -42,6 +42,7 @@ impl State {
         }
     }
 
+    #[inline]
     pub(super) const fn tag(self) -> Tag {
         Tag::of(self.generation)
     }
@@ -57,6 +58,7 @@ impl State {
         phase << PHASE_SHIFT | (self.reopened as u64) << GENERATION_BITS | self.generation
     }
 
+    #[inline]
     const fn unpack(word: u64) -> Self {
         Self {
             phase: match word >> PHASE_SHIFT {
@@ -81,6 +83,7 @@ impl AtomicState {
         Self(AtomicU64::new(state.pack()))
     }
 
+    #[inline]
     pub(super) fn load(&self) -> State {
         State::unpack(self.0.load(Ordering::Acquire))
     }

@@ -15,6 +15,7 @@ impl Streak {
     }
 
     /// Records an outcome and says how long the streak then is. An outcome of an older generation changes nothing.
+    #[inline]
     pub(super) fn record(&self, tag: Tag, failure: bool) -> u64 {
         let after = |word| {
             let (current, count) = Tag::split(word);

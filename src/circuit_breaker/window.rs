@@ -34,7 +34,9 @@ impl Window {
         }
     }
 
-    /// Records an outcome of a generation, and says what the window then holds. `None` where the outcome came too late.
+    /// Records an outcome of a generation, and says what the window then holds. `None` where there is nothing to evaluate:
+    /// the outcome came too late, or nothing has failed.
+    #[inline]
     pub(super) fn record(
         &self,
         tag: Tag,

@@ -5,10 +5,10 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::scope::{self, AttemptScope, DeadlineScope, KeyInScope, Lending};
+use super::key::{KeyInScope, SharedKey};
+use super::scope::{self, AttemptScope, DeadlineScope, Lending};
 use crate::attempt::Attempt;
 use crate::budget::Budget;
-use crate::circuit_breaker::Permit;
 use crate::deadline::Deadline;
 
 /// A copy of the call context, to carry it over a `tokio::spawn`, a `Buffer` or to another thread.
@@ -60,6 +60,7 @@ impl CallContext {
     pub fn scope<F>(self, future: F) -> Scoped<F> {
         Scoped {
             future,
+            key: SharedKey::own(self.key.clone()),
             context: self,
         }
     }
@@ -86,6 +87,7 @@ pin_project! {
         #[pin]
         future: F,
         context: CallContext,
+        key: SharedKey,
     }
 }
 
@@ -96,11 +98,9 @@ impl<F: Future> Future for Scoped<F> {
         let this = self.project();
         let context = this.context;
         let _deadline = DeadlineScope::enter(context.deadline);
-        let _attempt = AttemptScope::enter(context.attempt, context.owned);
+        // This also hides the breaker, and the budget of the scope around.
+        let _attempt = AttemptScope::enter(context.attempt, context.owned, this.key, true);
         let _budget = Lending::enter(&mut context.budget);
-        let _key = Lending::enter(&mut context.key);
-        let mut no_breaker: Option<Permit> = None;
-        let _breaker = Lending::enter(&mut no_breaker);
         this.future.poll(cx)
     }
 }

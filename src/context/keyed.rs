@@ -5,7 +5,8 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::scope::{KeyInScope, Lending};
+use super::key::KeyInScope;
+use super::scope::Lending;
 use crate::idempotency_key::IdempotencyKey;
 
 pin_project! {

@@ -33,16 +33,18 @@
 //! Where a thread's locals are already gone there is no context, and never a panic.
 
 mod captured;
+mod key;
 mod keyed;
 mod reported;
 mod scope;
 
 pub use captured::{CallContext, Scoped};
+#[cfg(feature = "http")]
+pub(crate) use key::claim_key;
+pub(crate) use key::{SharedKey, key};
 pub use keyed::Keyed;
 pub use reported::Reported;
 pub(crate) use scope::{
-    AttemptScope, DeadlineScope, KeyInScope, Lending, Lent, attempt, clear_signals,
-    deadline, expired, is_owned, key, mark_expired, publish, published,
+    AttemptScope, DeadlineScope, Lending, attempt, clear_signals, deadline, expired, is_owned,
+    mark_expired, publish, published, published_attempt,
 };
-#[cfg(feature = "http")]
-pub(crate) use scope::claim_key;

@@ -1,30 +1,33 @@
 //! The cells themselves, and the guards that put them back.
 //!
 //! Two groups, because a thread local without a destructor is cheaper to reach: facts are plain values; what is lent
-//! are handles. A guard swaps its value in and swaps the old one back when it is dropped, also by a panic. Handles are
-//! moved in and out, so that a poll touches no reference count.
+//! are handles, and a fact says whether there are any, so that most calls do not look. A guard swaps its value in and
+//! swaps the old one back when it is dropped, also by a panic. Handles are moved in and out, so that a poll touches no
+//! reference count. No code of a user's runs while a cell is empty for a look.
+//!
+//! Inlined, because the code that enters a scope is generic and so compiled in a user's crate.
 
 use std::cell::Cell;
 
+use super::key::{KeyInScope, SharedKey};
 use crate::attempt::Attempt;
 use crate::budget::Budget;
 use crate::circuit_breaker::Permit;
 use crate::deadline::{Deadline, Expired};
-use crate::idempotency_key::IdempotencyKey;
-use crate::report::CallReport;
-use crate::sync::{AtomicU32, Ordering};
-use std::sync::Arc;
+use crate::report::{CallReport, Published};
 
 struct Facts {
     deadline: Cell<Option<Deadline>>,
     attempt: Cell<Option<Attempt>>,
     owned: Cell<bool>,
+    // Which of the handles' cells are filled.
+    filled: Cell<u8>,
     // The two below travel upwards: written below, read by the layers above in the same poll.
     expired: Cell<Option<Expired>>,
-    report: Cell<Option<CallReport>>,
+    report: Cell<Published>,
 }
 
-struct Handles {
+pub(crate) struct Handles {
     budget: Cell<Option<Budget>>,
     breaker: Cell<Option<Permit>>,
     key: Cell<Option<KeyInScope>>,
@@ -36,8 +39,9 @@ thread_local! {
             deadline: Cell::new(None),
             attempt: Cell::new(None),
             owned: Cell::new(false),
+            filled: Cell::new(0),
             expired: Cell::new(None),
-            report: Cell::new(None),
+            report: Cell::new(Published::Nothing),
         }
     };
     static HANDLES: Handles = const {
@@ -50,26 +54,31 @@ thread_local! {
 }
 
 /// Reads a fact; none where the thread's locals are gone.
-fn fact<T: Copy>(read: fn(&Facts) -> &Cell<Option<T>>) -> Option<T> {
-    FACTS.try_with(|facts| read(facts).get()).ok().flatten()
+#[inline]
+fn fact<T: Copy>(read: impl Fn(&Facts) -> Option<T>) -> Option<T> {
+    FACTS.try_with(read).ok().flatten()
 }
 
+#[inline]
 pub(crate) fn deadline() -> Option<Deadline> {
-    fact(|facts| &facts.deadline)
+    fact(|facts| facts.deadline.get())
 }
 
+#[inline]
 pub(crate) fn attempt() -> Option<Attempt> {
-    fact(|facts| &facts.attempt)
+    fact(|facts| facts.attempt.get())
 }
 
 /// Whether a retry layer above owns this call.
+#[inline]
 pub(crate) fn is_owned() -> bool {
     FACTS.try_with(|facts| facts.owned.get()).unwrap_or(false)
 }
 
 /// The deadline that passed in the poll that just ended, if one did.
+#[inline]
 pub(crate) fn expired() -> Option<Expired> {
-    fact(|facts| &facts.expired)
+    fact(|facts| facts.expired.get())
 }
 
 pub(crate) fn mark_expired(expired: Expired) {
@@ -77,19 +86,28 @@ pub(crate) fn mark_expired(expired: Expired) {
 }
 
 /// Leaves a report for the layers above.
-pub(crate) fn publish(report: CallReport) {
-    let _ = FACTS.try_with(|facts| facts.report.set(Some(report)));
+#[inline]
+pub(crate) fn publish(report: Published) {
+    let _ = FACTS.try_with(|facts| facts.report.set(report));
 }
 
 /// The report that a retry below left in the poll that just ended.
+#[inline]
 pub(crate) fn published() -> Option<CallReport> {
-    fact(|facts| &facts.report)
+    fact(|facts| facts.report.get().report())
+}
+
+/// The last attempt of the retry that left a report in the poll that just ended.
+#[inline]
+pub(crate) fn published_attempt() -> Option<Attempt> {
+    fact(|facts| facts.report.get().attempt())
 }
 
 /// Clears what an earlier poll left behind. Whoever reads a signal does this before the poll that it reads about.
+#[inline]
 pub(crate) fn clear_signals() {
     let _ = FACTS.try_with(|facts| {
-        facts.report.set(None);
+        facts.report.set(Published::Nothing);
         facts.expired.set(None);
     });
 }
@@ -102,6 +120,7 @@ pub(crate) struct DeadlineScope {
 
 impl DeadlineScope {
     /// `None` opens a scope without a deadline; the caller has already narrowed.
+    #[inline]
     pub(crate) fn enter(deadline: Option<Deadline>) -> Self {
         let outer = FACTS
             .try_with(|facts| facts.deadline.replace(deadline))
@@ -112,60 +131,51 @@ impl DeadlineScope {
 }
 
 impl Drop for DeadlineScope {
+    #[inline]
     fn drop(&mut self) {
         let _ = FACTS.try_with(|facts| facts.deadline.set(self.outer));
     }
 }
 
-/// Puts an attempt in scope, and with it the ownership of the call, for as long as it lives.
-#[must_use = "the scope ends when the guard is dropped"]
-pub(crate) struct AttemptScope {
-    attempt: Option<Attempt>,
-    owned: bool,
-}
-
-impl AttemptScope {
-    pub(crate) fn enter(attempt: Option<Attempt>, owned: bool) -> Self {
-        let outer = FACTS.try_with(|facts| {
-            facts.expired.set(None);
-            (facts.attempt.replace(attempt), facts.owned.replace(owned))
-        });
-        let (attempt, owned) = outer.unwrap_or_default();
-        Self { attempt, owned }
-    }
-}
-
-impl Drop for AttemptScope {
-    fn drop(&mut self) {
-        let _ = FACTS.try_with(|facts| {
-            facts.attempt.set(self.attempt);
-            facts.owned.set(self.owned);
-        });
-    }
-}
-
 /// A kind of handle that has a cell of its own.
 pub(crate) trait Handle: Sized + 'static {
-    fn swap(value: Option<Self>) -> Option<Self>;
+    #[doc(hidden)]
+    const BIT: u8;
+
+    #[doc(hidden)]
+    fn cell(handles: &Handles) -> &Cell<Option<Self>>;
+
+    /// Swaps what is in the slot with what is in scope. Where the thread's locals are gone, the slot keeps what it has.
+    #[inline]
+    fn swap(slot: &mut Option<Self>) {
+        let filled = FACTS.try_with(|facts| facts.filled.get()).unwrap_or(0);
+        if slot.is_none() && filled & Self::BIT == 0 {
+            return;
+        }
+        let _ = HANDLES.try_with(|handles| {
+            let now_filled = if slot.is_some() { Self::BIT } else { 0 };
+            *slot = Self::cell(handles).replace(slot.take());
+            let _ = FACTS.try_with(|facts| facts.filled.set(filled & !Self::BIT | now_filled));
+        });
+    }
 }
 
 macro_rules! handle {
-    ($kind:ty, $cell:ident) => {
+    ($kind:ty, $cell:ident, $bit:expr) => {
         impl Handle for $kind {
-            fn swap(value: Option<Self>) -> Option<Self> {
-                let mut value = Some(value);
-                match HANDLES.try_with(|handles| handles.$cell.replace(value.take().flatten())) {
-                    Ok(outer) => outer,
-                    Err(_) => value.flatten(),
-                }
+            const BIT: u8 = $bit;
+
+            #[inline]
+            fn cell(handles: &Handles) -> &Cell<Option<Self>> {
+                &handles.$cell
             }
         }
     };
 }
 
-handle!(Budget, budget);
-handle!(Permit, breaker);
-handle!(KeyInScope, key);
+handle!(Budget, budget, 1);
+handle!(Permit, breaker, 1 << 1);
+handle!(KeyInScope, key, 1 << 2);
 
 /// Lends what is in a slot to the layers below for as long as it lives. The handle is moved into the scope and moved
 /// back, with whatever was done to it there.
@@ -175,128 +185,112 @@ pub(crate) struct Lending<'a, T: Handle> {
 }
 
 impl<'a, T: Handle> Lending<'a, T> {
+    #[inline]
     pub(crate) fn enter(slot: &'a mut Option<T>) -> Self {
-        *slot = T::swap(slot.take());
+        T::swap(slot);
         Self { slot }
     }
 }
 
 impl<T: Handle> Drop for Lending<'_, T> {
+    #[inline]
     fn drop(&mut self) {
-        *self.slot = T::swap(self.slot.take());
-    }
-}
-
-/// Takes the budget and the breaker out of the scope for as long as it lives, so that whatever runs below a retry can
-/// neither spend its caller's tokens nor count into its caller's breaker. The retry itself uses them from here.
-#[must_use = "the scope ends when the guard is dropped"]
-pub(crate) struct Lent {
-    pub(crate) budget: Option<Budget>,
-    pub(crate) breaker: Option<Permit>,
-}
-
-impl Lent {
-    pub(crate) fn take() -> Self {
-        let lent = HANDLES.try_with(|handles| (handles.budget.take(), handles.breaker.take()));
-        let (budget, breaker) = lent.unwrap_or_default();
-        Self { budget, breaker }
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        if self.budget.is_some() || self.breaker.is_some() {
-            let _ = HANDLES.try_with(|handles| {
-                handles.budget.set(self.budget.take());
-                handles.breaker.set(self.breaker.take());
-            });
-        }
-    }
-}
-
-/// A key in scope and how many requests of this attempt have taken it. Clones share the count, so that requests sent
-/// from spawned tasks do not take the same key.
-#[derive(Debug, Clone)]
-pub(crate) struct KeyInScope {
-    key: IdempotencyKey,
-    taken: Arc<AtomicU32>,
-    /// Where the count stood when the attempt began.
-    from: u32,
-}
-
-impl KeyInScope {
-    pub(crate) fn new(key: IdempotencyKey) -> Self {
-        Self::starting(key, 0)
-    }
-
-    fn starting(key: IdempotencyKey, from: u32) -> Self {
-        Self {
-            key,
-            taken: Arc::new(AtomicU32::new(from)),
-            from,
-        }
-    }
-
-    /// The same key for a call that begins now.
-    pub(crate) fn begun_here(&self) -> Self {
-        Self {
-            from: self.taken.load(Ordering::Relaxed),
-            ..self.clone()
-        }
-    }
-
-    /// The same key for another attempt, which takes what the first one took.
-    pub(crate) fn rewound(&self) -> Self {
-        Self::starting(self.key.clone(), self.from)
-    }
-
-    pub(crate) fn key(&self) -> &IdempotencyKey {
-        &self.key
-    }
-
-    #[cfg(feature = "http")]
-    fn claim(&self) -> IdempotencyKey {
-        let before = self.taken.fetch_add(1, Ordering::Relaxed);
-        if before == 0 {
-            self.key.clone()
-        } else {
-            self.key.nth(before.saturating_add(1))
-        }
+        T::swap(self.slot);
     }
 }
 
 /// A look at a cell that leaves it as it was.
-fn look<T: Handle, R>(at: impl FnOnce(&mut Option<T>) -> R) -> R {
-    let mut slot = T::swap(None);
+pub(super) fn look<T: Handle, R>(at: impl FnOnce(&mut Option<T>) -> R) -> R {
+    let mut slot = None;
+    T::swap(&mut slot);
     let result = at(&mut slot);
-    T::swap(slot);
+    T::swap(&mut slot);
     result
 }
 
 /// A copy of what is lent.
+#[inline]
 pub(super) fn copy<T: Handle + Clone>() -> Option<T> {
+    let filled = FACTS.try_with(|facts| facts.filled.get()).unwrap_or(0);
+    if filled & T::BIT == 0 {
+        return None;
+    }
     look(|slot: &mut Option<T>| slot.clone())
 }
 
-/// The key in scope, without taking it.
-pub(crate) fn key() -> Option<KeyInScope> {
-    copy()
+/// The scope of a call that is being attempted, for as long as it lives.
+///
+/// It puts the attempt in scope, and with it the ownership of the call and the key that the attempts share. It takes
+/// the budget and the breaker out, so that whatever runs below a retry can neither spend its caller's tokens nor count
+/// into its caller's breaker; the retry itself uses them from here.
+#[must_use = "the scope ends when the guard is dropped"]
+pub(crate) struct AttemptScope<'a> {
+    pub(crate) budget: Option<Budget>,
+    pub(crate) breaker: Option<Permit>,
+    outer: Option<Attempt>,
+    outer_owned: bool,
+    key: &'a mut SharedKey,
+    // Whether the shared key is in scope, and not the one of the scope around.
+    lends_key: bool,
 }
 
-/// The key for the next request of this attempt: the one in scope, the first time as it is and then with an ordinal.
-/// Where there is none, `mint` makes one; below a retry it stays in scope, so that the next attempt sends it again.
-#[cfg(feature = "http")]
-pub(crate) fn claim_key(mint: impl FnOnce() -> IdempotencyKey) -> IdempotencyKey {
-    look(|slot: &mut Option<KeyInScope>| {
-        if let Some(in_scope) = slot {
-            return in_scope.claim();
+impl<'a> AttemptScope<'a> {
+    #[inline]
+    pub(crate) fn enter(
+        attempt: Option<Attempt>,
+        owned: bool,
+        key: &'a mut SharedKey,
+        lends_key: bool,
+    ) -> Self {
+        let outer = FACTS.try_with(|facts| {
+            facts.expired.set(None);
+            (facts.attempt.replace(attempt), facts.owned.replace(owned))
+        });
+        let (outer, outer_owned) = outer.unwrap_or_default();
+        let mut scope = Self {
+            budget: None,
+            breaker: None,
+            outer,
+            outer_owned,
+            key,
+            lends_key,
+        };
+        Budget::swap(&mut scope.budget);
+        Permit::swap(&mut scope.breaker);
+        scope.swap_key();
+        scope
+    }
+
+    /// The next attempt begins, and takes its keys from where the first one began.
+    pub(crate) fn next(&mut self, attempt: Attempt, owned: bool) {
+        let _ = FACTS.try_with(|facts| {
+            facts.expired.set(None);
+            facts.attempt.set(Some(attempt));
+            facts.owned.set(owned);
+        });
+        self.swap_key();
+        self.key.rewind();
+        self.lends_key = true;
+        self.swap_key();
+    }
+
+    #[inline]
+    fn swap_key(&mut self) {
+        if self.lends_key {
+            KeyInScope::swap(self.key.slot());
         }
-        let minted = mint();
-        if attempt().is_some() {
-            let in_scope = KeyInScope::new(minted.clone());
-            in_scope.taken.store(1, Ordering::Relaxed);
-            *slot = Some(in_scope);
-        }
-        minted
-    })
+    }
+}
+
+impl Drop for AttemptScope<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let _ = FACTS.try_with(|facts| {
+            facts.attempt.set(self.outer);
+            facts.owned.set(self.outer_owned);
+        });
+        self.swap_key();
+        Permit::swap(&mut self.breaker);
+        Budget::swap(&mut self.budget);
+    }
 }

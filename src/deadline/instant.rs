@@ -46,6 +46,7 @@ impl Deadline {
         Self::of(None, Limit::Call)
     }
 
+    #[inline]
     pub(crate) const fn of(at: Option<Instant>, limit: Limit) -> Self {
         Self { at, limit }
     }
@@ -56,6 +57,7 @@ impl Deadline {
     }
 
     /// The instant, or `None` for no deadline.
+    #[inline]
     pub const fn instant(&self) -> Option<Instant> {
         self.at
     }
@@ -75,11 +77,13 @@ impl Deadline {
             .map_or(Duration::MAX, |at| at.saturating_duration_since(now))
     }
 
+    #[inline]
     pub(crate) const fn limit(&self) -> Limit {
         self.limit
     }
 
     /// The nearer of the two; a tie keeps the outer one, so that the end of the call is reported as the call's.
+    #[inline]
     pub(crate) fn narrowed_by(outer: Option<Self>, own: Self) -> Self {
         match outer {
             Some(outer) => match (outer.at, own.at) {

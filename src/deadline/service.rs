@@ -49,7 +49,7 @@ where
         let deadline = Deadline::narrowed_by(outer, own);
         // The next attempt through a layer that counts from the call gets a deadline of its own.
         let absolute = matches!(self.end, End::At(_)) || Some(deadline) == outer;
-        if deadline.remaining_at(now).is_zero() {
+        if deadline.instant().is_some_and(|at| at <= now) {
             self.inner.release();
             return DeadlineFuture::passed(deadline, absolute);
         }

@@ -30,6 +30,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
+    #[inline]
     pub(super) fn allows_attempt_after(&self, number: u32) -> bool {
         self.max_attempts.is_none_or(|max| number < max)
     }

@@ -13,9 +13,8 @@ use super::config::Config;
 use super::progress::{Planned, Progress};
 use crate::budget::Withdrawal;
 use crate::circuit_breaker::Permit;
-use crate::context::{self, Lent};
+use crate::context::{AttemptScope, SharedKey};
 use crate::policy::Policy;
-use crate::report::CallReport;
 
 pin_project! {
     /// The future of a [`RetryService`](super::RetryService).
@@ -32,6 +31,7 @@ pin_project! {
         spare: Option<(Req, S)>,
         config: Arc<Config<P, R>>,
         progress: Progress,
+        key: SharedKey,
     }
 }
 
@@ -66,12 +66,14 @@ where
         spare: Option<(Req, S)>,
         config: Arc<Config<P, R>>,
         progress: Progress,
+        key: SharedKey,
     ) -> Self {
         Self {
             state: State::Attempting { inner },
             spare,
             config,
             progress,
+            key,
         }
     }
 }
@@ -86,19 +88,15 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let mut lent = Lent::take();
+        let mut scope = this.progress.enter(this.key);
         let mut failures = 0;
         loop {
             match this.state.as_mut().project() {
                 StateProj::Attempting { inner } => {
-                    let polled = {
-                        let _scope = this.progress.enter();
-                        inner.poll(cx)
-                    };
-                    let Poll::Ready(outcome) = polled else {
+                    let Poll::Ready(outcome) = inner.poll(cx) else {
                         break;
                     };
-                    match judge(this.config, this.progress, &mut lent, outcome) {
+                    match judge(this.config, this.progress, &mut scope, outcome) {
                         Ok(planned) => {
                             this.state.set(State::waiting(planned));
                             failures += 1;
@@ -114,15 +112,12 @@ where
                     if is_asleep(timer, cx) {
                         break;
                     }
-                    if stop_if_moved_on(&mut lent) {
+                    if stop_if_moved_on(&mut scope) {
                         // The token goes back with the state.
                         this.state.set(State::Done);
                         break;
                     }
-                    let ready = this.spare.as_mut().map(|(_, service)| {
-                        let _scope = this.progress.enter();
-                        service.poll_ready(cx)
-                    });
+                    let ready = this.spare.as_mut().map(|(_, spare)| spare.poll_ready(cx));
                     match ready {
                         Some(Poll::Ready(Ok(()))) => {}
                         Some(Poll::Ready(Err(error))) => {
@@ -134,7 +129,7 @@ where
                         Some(Poll::Pending) | None => break,
                     }
                     let token = token.take();
-                    match start(this.config, this.progress, &mut lent, this.spare, token) {
+                    match start(this.config, this.progress, &mut scope, this.spare, token) {
                         Some(inner) => this.state.set(State::Attempting { inner }),
                         None => break,
                     }
@@ -142,18 +137,15 @@ where
                 StateProj::Done => return Poll::Pending,
             }
         }
-        // A deadline above may end the call in this poll: it learns what has failed so far.
-        if let Some(report) = this.progress.report(None) {
-            context::publish(report);
-        }
+        this.progress.publish_so_far();
         Poll::Pending
     }
 }
 
 /// Whether the breaker above has moved on since it let this call in. Our error type has no room for that, but the
 /// breaker's own future, which is polling us now, has: it sees the mark and answers in our place.
-fn stop_if_moved_on(lent: &mut Lent) -> bool {
-    let moved_on = lent
+fn stop_if_moved_on(scope: &mut AttemptScope<'_>) -> bool {
+    let moved_on = scope
         .breaker
         .as_mut()
         .filter(|breaker| !breaker.is_current());
@@ -186,7 +178,7 @@ impl<F> State<F> {
 fn judge<P, R, Req, Res, E>(
     config: &Config<P, R>,
     progress: &mut Progress,
-    lent: &mut Lent,
+    scope: &mut AttemptScope<'_>,
     mut outcome: Result<Res, E>,
 ) -> Result<Planned, Result<Res, E>>
 where
@@ -195,23 +187,21 @@ where
     let settings = &config.settings;
     let verdict = config.policy.classify(&progress.attempt, outcome.as_ref());
     progress.note(verdict);
-    if let Some(breaker) = &mut lent.breaker {
+    if let Some(breaker) = &mut scope.breaker {
         breaker.attempt_finished(verdict, outcome.is_ok(), progress.attempt.number());
     }
     let mut stop = None;
     if verdict.is_retryable() {
-        match progress.decide(settings, verdict, lent) {
+        match progress.decide(settings, verdict, scope) {
             Ok(planned) => return Ok(planned),
             Err(reason) => stop = Some(reason),
         }
     } else if verdict.is_success() && !progress.is_nested() {
-        if let Some(budget) = &lent.budget {
+        if let Some(budget) = &scope.budget {
             budget.deposit();
         }
     }
-    let report = progress
-        .conclude(settings, stop)
-        .filter(CallReport::is_notable);
+    let report = progress.conclude(settings, stop);
     if let (Ok(response), Some(report)) = (&mut outcome, report) {
         config.policy.report(response, &report);
     }
@@ -222,7 +212,7 @@ where
 fn start<S, P, R, Req>(
     config: &Config<P, R>,
     progress: &mut Progress,
-    lent: &mut Lent,
+    scope: &mut AttemptScope<'_>,
     spare: &mut Option<(Req, S)>,
     token: Option<Withdrawal>,
 ) -> Option<S::Future>
@@ -234,22 +224,13 @@ where
     if let Some(token) = token {
         token.spend();
     }
-    progress.next_attempt();
-    let copy = config
-        .settings
-        .allows_attempt_after(progress.attempt.number())
-        .then(|| config.replay.replay(&request));
-    if let Some(copy) = &copy {
-        progress.copied(copy.is_some(), &config.settings);
-    }
-    if let Some(breaker) = &mut lent.breaker {
+    progress.next_attempt(scope);
+    let copy = progress.copy(&config.settings, || config.replay.replay(&request));
+    if let Some(breaker) = &mut scope.breaker {
         breaker.attempt_started();
     }
-    let inner = {
-        let _scope = progress.enter();
-        service.call(request)
-    };
-    *spare = copy.flatten().map(|copy| (copy, service));
+    let inner = service.call(request);
+    *spare = copy.map(|copy| (copy, service));
     Some(inner)
 }
 

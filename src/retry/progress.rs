@@ -10,15 +10,11 @@ use super::wait::Wait;
 use crate::attempt::Attempt;
 use crate::budget::Withdrawal;
 use crate::clock;
-use crate::context::{self, AttemptScope, KeyInScope, Lending, Lent};
-use crate::report::{CallReport, StopReason};
+use crate::context::{self, AttemptScope, SharedKey};
+use crate::report::{CallReport, Published, StopReason};
 use crate::verdict::{Hint, Verdict};
 
 /// The state of a call that outlives its attempts.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent facts of a call, not a state machine"
-)]
 pub(super) struct Progress {
     pub(super) attempt: Attempt,
     /// A retry layer above owns this call.
@@ -28,16 +24,18 @@ pub(super) struct Progress {
     spare: Spare,
     /// A budget was lent when the call began.
     budgeted: bool,
+    started: Option<Instant>,
+    /// What there is to remember once something has failed. Most calls never need it, so they do not carry it around.
+    failed: Option<Box<Failed>>,
+}
+
+/// What is known of the attempts that have failed.
+struct Failed {
+    verdict: Verdict,
     unknown: bool,
     once_spent: bool,
-    verdict: Option<Verdict>,
     last_wait: Duration,
     backoff: Duration,
-    started: Option<Instant>,
-    /// The key that the attempts share.
-    key: Option<KeyInScope>,
-    /// It was in scope when the call began, so the first attempt takes it from there.
-    key_is_outer: bool,
 }
 
 /// Whether there is a copy of the request for the next attempt.
@@ -57,74 +55,91 @@ pub(super) struct Planned {
 }
 
 impl Progress {
-    pub(super) fn begin(settings: &Settings, attempt: Attempt, lent: &Lent) -> Self {
+    #[inline]
+    pub(super) fn begin(settings: &Settings, attempt: Attempt) -> Self {
         let outer_owns = context::is_owned();
-        let key = context::key().map(|key| key.begun_here());
         Self {
             attempt,
             nested: outer_owns && !settings.nested,
             owned: outer_owns,
             spare: Spare::NotMade,
-            budgeted: lent.budget.is_some(),
-            unknown: false,
-            once_spent: false,
-            verdict: None,
-            last_wait: Duration::ZERO,
-            backoff: Duration::ZERO,
+            budgeted: false,
             started: settings.observer.is_some().then(clock::now),
-            key_is_outer: key.is_some(),
-            key,
+            failed: None,
         }
     }
 
-    /// Whether a retry is possible at all, so that the request has to be copied.
-    pub(super) fn may_retry(&self, settings: &Settings) -> bool {
-        !self.nested
-            && settings.allows_attempt_after(self.attempt.number())
-            && settings.switch.mode() != RetryMode::Off
-    }
-
-    /// The request was copied, or could not be. A retry that can act owns the call; one over a write without a key
-    /// mostly cannot, so that a read below keeps its retries.
-    pub(super) fn copied(&mut self, copied: bool, settings: &Settings) {
-        self.spare = if copied { Spare::Kept } else { Spare::Impossible };
-        let acts = copied
-            && self.attempt.effect().is_repeatable()
-            && settings.switch.mode() == RetryMode::On;
-        self.owned |= acts;
+    /// Copies the request, where a retry is possible at all. A retry that can act owns the call; one over a write
+    /// without a key mostly cannot, so that a read below keeps its retries.
+    #[inline]
+    pub(super) fn copy<Req>(
+        &mut self,
+        settings: &Settings,
+        copy: impl FnOnce() -> Option<Req>,
+    ) -> Option<Req> {
+        let mode = settings.switch.mode();
+        self.spare = Spare::NotMade;
+        if self.nested
+            || mode == RetryMode::Off
+            || !settings.allows_attempt_after(self.attempt.number())
+        {
+            return None;
+        }
+        let copy = copy();
+        if copy.is_some() {
+            self.spare = Spare::Kept;
+            self.owned |= self.attempt.effect().is_repeatable() && mode == RetryMode::On;
+        } else {
+            self.spare = Spare::Impossible;
+        }
+        copy
     }
 
     /// Puts the current attempt in scope.
-    pub(super) fn enter(&mut self) -> Scope<'_> {
-        if self.nested {
+    #[inline]
+    pub(super) fn enter<'a>(&mut self, key: &'a mut SharedKey) -> AttemptScope<'a> {
+        let attempt = if self.nested {
             // The attempt in scope is that of the owner.
-            return Scope {
-                _attempt: None,
-                _key: None,
-            };
-        }
-        let takes_outer_key = self.key_is_outer && self.attempt.number() == 1;
-        Scope {
-            _attempt: Some(AttemptScope::enter(Some(self.attempt), self.owned)),
-            _key: (!takes_outer_key).then(|| Lending::enter(&mut self.key)),
-        }
+            context::attempt()
+        } else {
+            Some(self.attempt)
+        };
+        let keeps_outer_key = self.nested || (key.is_outer() && self.attempt.number() == 1);
+        let scope = AttemptScope::enter(attempt, self.owned, key, !keeps_outer_key);
+        self.budgeted |= scope.budget.is_some();
+        scope
     }
 
-    /// The next attempt begins, and takes its keys from where the first one began.
-    pub(super) fn next_attempt(&mut self) {
+    /// The next attempt begins.
+    pub(super) fn next_attempt(&mut self, scope: &mut AttemptScope<'_>) {
         self.attempt = self.attempt.next();
-        if let Some(key) = &mut self.key {
-            *key = key.rewound();
-        }
+        scope.next(self.attempt, self.owned);
     }
 
     /// The verdict on the attempt that has just ended.
+    #[inline]
     pub(super) fn note(&mut self, verdict: Verdict) {
-        self.verdict = Some(verdict);
+        if verdict.is_success() && self.failed.is_none() {
+            return;
+        }
+        self.note_failed(verdict);
+    }
+
+    fn note_failed(&mut self, verdict: Verdict) {
+        let failed = self.failed.get_or_insert_with(|| {
+            Box::new(Failed {
+                verdict,
+                unknown: false,
+                once_spent: false,
+                last_wait: Duration::ZERO,
+                backoff: Duration::ZERO,
+            })
+        });
+        failed.verdict = verdict;
         if verdict.is_success() {
-            self.unknown = false;
+            failed.unknown = false;
         } else if verdict.is_unknown() && self.attempt.effect().is_write() {
-            self.unknown = true;
+            failed.unknown = true;
         }
     }
 
@@ -133,11 +148,11 @@ impl Progress {
         &mut self,
         settings: &Settings,
         verdict: Verdict,
-        lent: &Lent,
+        scope: &AttemptScope<'_>,
     ) -> Result<Planned, StopReason> {
         let mode = settings.switch.mode();
         self.check_call(settings, verdict, mode)?;
-        if let Some(breaker) = &lent.breaker {
+        if let Some(breaker) = &scope.breaker {
             if !breaker.is_current() {
                 return Err(StopReason::BreakerOpen);
             }
@@ -146,10 +161,12 @@ impl Progress {
             }
         }
         let wait = self.plan_wait(settings, verdict)?;
-        let token = self.withdraw(verdict, mode, lent)?;
-        self.once_spent |= verdict.hint().is_some_and(Hint::is_once);
-        self.last_wait = wait;
-        self.backoff = self.backoff.saturating_add(wait);
+        let token = self.withdraw(verdict, mode, scope)?;
+        if let Some(failed) = &mut self.failed {
+            failed.once_spent |= verdict.hint().is_some_and(Hint::is_once);
+            failed.last_wait = wait;
+            failed.backoff = failed.backoff.saturating_add(wait);
+        }
         Ok(Planned { wait, token })
     }
 
@@ -160,7 +177,8 @@ impl Progress {
         verdict: Verdict,
         mode: RetryMode,
     ) -> Result<(), StopReason> {
-        let once_again = self.once_spent && verdict.hint().is_some_and(Hint::is_once);
+        let spent = self.failed.as_ref().is_some_and(|failed| failed.once_spent);
+        let once_again = spent && verdict.hint().is_some_and(Hint::is_once);
         if self.nested {
             Err(StopReason::Nested)
         } else if !settings.allows_attempt_after(self.attempt.number()) || once_again {
@@ -177,11 +195,15 @@ impl Progress {
     }
 
     fn plan_wait(&self, settings: &Settings, verdict: Verdict) -> Result<Duration, StopReason> {
+        let last_wait = self
+            .failed
+            .as_ref()
+            .map_or(Duration::ZERO, |failed| failed.last_wait);
         let draw = || settings.random.draw();
         let wait = Wait {
             backoff: settings
                 .backoff
-                .delay(self.attempt.number(), self.last_wait, draw()),
+                .delay(self.attempt.number(), last_wait, draw()),
             hint: verdict.hint(),
             base: settings.backoff.base(),
             max_hint: settings.max_hint,
@@ -201,9 +223,9 @@ impl Progress {
         &self,
         verdict: Verdict,
         mode: RetryMode,
-        lent: &Lent,
+        scope: &AttemptScope<'_>,
     ) -> Result<Option<Withdrawal>, StopReason> {
-        let Some(budget) = &lent.budget else {
+        let Some(budget) = &scope.budget else {
             // A budget that was there when the call began has not been carried along: without it, no retry.
             return if self.budgeted {
                 Err(StopReason::BudgetExhausted)
@@ -223,39 +245,51 @@ impl Progress {
         Ok(Some(token))
     }
 
+    #[inline]
     pub(super) const fn is_nested(&self) -> bool {
         self.nested
     }
 
-    /// The call has ended: leaves its report for the layers above and tells the observer.
+    /// The call has ended: leaves its report for the layers above and tells the observer. The report comes back where
+    /// there is anything to say.
+    #[inline]
     pub(super) fn conclude(
         &self,
         settings: &Settings,
         stop: Option<StopReason>,
     ) -> Option<CallReport> {
-        let report = self.report(stop)?;
-        context::publish(report);
+        if self.failed.is_none() && settings.observer.is_none() {
+            context::publish(Published::Success(self.attempt));
+            return None;
+        }
+        let report = self.report(stop);
+        context::publish(Published::Call(report));
         settings.observe(&report);
-        Some(report)
+        self.failed.is_some().then_some(report)
     }
 
-    /// What there is to say of the call so far; nothing before an attempt has ended.
-    pub(super) fn report(&self, stop: Option<StopReason>) -> Option<CallReport> {
-        Some(CallReport {
-            attempt: self.attempt,
-            verdict: self.verdict?,
+    /// A deadline above may end the call in this poll: it learns what has failed so far.
+    #[inline]
+    pub(super) fn publish_so_far(&self) {
+        if self.failed.is_some() {
+            context::publish(Published::Call(self.report(None)));
+        }
+    }
+
+    fn report(&self, stop: Option<StopReason>) -> CallReport {
+        let elapsed = self
+            .started
+            .map(|started| clock::now().saturating_duration_since(started));
+        let plain = CallReport {
+            elapsed,
+            ..CallReport::success(self.attempt)
+        };
+        self.failed.as_ref().map_or(plain, |failed| CallReport {
+            verdict: failed.verdict,
             stop,
-            outcome_unknown: self.unknown,
-            backoff: self.backoff,
-            elapsed: self
-                .started
-                .map(|started| clock::now().saturating_duration_since(started)),
+            outcome_unknown: failed.unknown,
+            backoff: failed.backoff,
+            ..plain
         })
     }
-}
-
-/// The scope of an attempt, until it is dropped.
-pub(super) struct Scope<'a> {
-    _attempt: Option<AttemptScope>,
-    _key: Option<Lending<'a, KeyInScope>>,
 }

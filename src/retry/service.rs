@@ -8,7 +8,7 @@ use super::config::Config;
 use super::progress::Progress;
 use super::{Replay, RetryFuture};
 use crate::attempt::Attempt;
-use crate::context::Lent;
+use crate::context::SharedKey;
 use crate::effect::Effect;
 use crate::policy::Policy;
 
@@ -39,29 +39,27 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        let mut lent = Lent::take();
         let settings = &self.config.settings;
-        let mut progress = Progress::begin(settings, self.config.attempt(&request), &lent);
-        let mut spare = None;
-        if progress.may_retry(settings) {
-            let copy = self.config.replay.replay(&request);
-            progress.copied(copy.is_some(), settings);
-            // The instance that is ready makes the first attempt; its clone is polled ready before each of the others.
-            spare = copy.map(|copy| (copy, self.inner.clone()));
-        }
-        if let Some(breaker) = &mut lent.breaker {
-            breaker.attempt_started();
-        }
+        let mut progress = Progress::begin(settings, self.config.attempt(&request));
+        // The instance that is ready makes the first attempt; its clone is polled ready before each of the others.
+        let spare = progress
+            .copy(settings, || self.config.replay.replay(&request))
+            .map(|copy| (copy, self.inner.clone()));
+        let mut key = SharedKey::in_scope();
         let inner = {
-            let _scope = progress.enter();
+            let mut scope = progress.enter(&mut key);
+            if let Some(breaker) = &mut scope.breaker {
+                breaker.attempt_started();
+            }
             self.inner.call(request)
         };
-        RetryFuture::attempting(inner, spare, Arc::clone(&self.config), progress)
+        RetryFuture::attempting(inner, spare, Arc::clone(&self.config), progress, key)
     }
 }
 
 impl<P, R> Config<P, R> {
     /// The facts of the first attempt at a request.
+    #[inline]
     fn attempt<Req, Res, E>(&self, request: &Req) -> Attempt
     where
         P: Policy<Req, Res, E>,

@@ -41,6 +41,7 @@ impl RetrySwitch {
     }
 
     /// The mode now.
+    #[inline]
     pub fn mode(&self) -> RetryMode {
         match self.mode.load(Ordering::Relaxed) {
             0 => RetryMode::On,

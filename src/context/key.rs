@@ -1,0 +1,129 @@
+//! The idempotency key in scope.
+
+use std::sync::Arc;
+
+#[cfg(feature = "http")]
+use super::scope::attempt;
+#[cfg(feature = "http")]
+use super::scope::look;
+use super::scope::copy;
+use crate::idempotency_key::IdempotencyKey;
+use crate::sync::{AtomicU32, Ordering};
+
+/// A key in scope and how many requests of this attempt have taken it. Clones share the count, so that requests sent
+/// from spawned tasks do not take the same key.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyInScope(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    key: IdempotencyKey,
+    taken: AtomicU32,
+}
+
+impl KeyInScope {
+    /// A key that nobody has taken.
+    pub(crate) fn new(key: IdempotencyKey) -> Self {
+        Self::starting(key, 0)
+    }
+
+    fn starting(key: IdempotencyKey, taken: u32) -> Self {
+        Self(Arc::new(Shared {
+            key,
+            taken: AtomicU32::new(taken),
+        }))
+    }
+
+    pub(crate) fn key(&self) -> &IdempotencyKey {
+        &self.0.key
+    }
+
+    /// How many requests have taken it.
+    fn taken(&self) -> u32 {
+        self.0.taken.load(Ordering::Relaxed)
+    }
+
+    /// The same key for another attempt, as if so many requests had taken it.
+    fn rewound(&self, taken: u32) -> Self {
+        Self::starting(self.0.key.clone(), taken)
+    }
+
+    #[cfg(feature = "http")]
+    fn claim(&self) -> IdempotencyKey {
+        let before = self.0.taken.fetch_add(1, Ordering::Relaxed);
+        if before == 0 {
+            self.0.key.clone()
+        } else {
+            self.0.key.nth(before.saturating_add(1))
+        }
+    }
+}
+
+/// The idempotency key that the attempts of a call share.
+pub(crate) struct SharedKey {
+    key: Option<KeyInScope>,
+    /// It was in scope when the call began, so the first attempt takes it from there.
+    is_outer: bool,
+    /// How many requests had taken it then.
+    taken: u32,
+}
+
+impl SharedKey {
+    /// The key in scope where a call begins; where there is none, what a key layer below mints comes to stay here.
+    #[inline]
+    pub(crate) fn in_scope() -> Self {
+        Self::of(key(), true)
+    }
+
+    /// This key, to be put in scope.
+    pub(super) fn own(key: Option<KeyInScope>) -> Self {
+        Self::of(key, false)
+    }
+
+    #[inline]
+    fn of(key: Option<KeyInScope>, is_outer: bool) -> Self {
+        Self {
+            is_outer: is_outer && key.is_some(),
+            taken: key.as_ref().map_or(0, KeyInScope::taken),
+            key,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn is_outer(&self) -> bool {
+        self.is_outer
+    }
+
+    #[inline]
+    pub(super) const fn slot(&mut self) -> &mut Option<KeyInScope> {
+        &mut self.key
+    }
+
+    /// The next attempt takes its keys from where the first one began.
+    pub(super) fn rewind(&mut self) {
+        if let Some(key) = &mut self.key {
+            *key = key.rewound(self.taken);
+        }
+    }
+}
+
+/// The key in scope, without taking it.
+#[inline]
+pub(crate) fn key() -> Option<KeyInScope> {
+    copy()
+}
+
+/// The key for the next request of this attempt: the one in scope, the first time as it is and then with an ordinal.
+/// Where there is none, `mint` makes one; below a retry it stays in scope, so that the next attempt sends it again.
+#[cfg(feature = "http")]
+pub(crate) fn claim_key(mint: impl FnOnce() -> IdempotencyKey) -> IdempotencyKey {
+    if let Some(in_scope) = key() {
+        return in_scope.claim();
+    }
+    let minted = mint();
+    if attempt().is_some() {
+        let in_scope = KeyInScope::starting(minted.clone(), 1);
+        look(|slot| *slot = Some(in_scope));
+    }
+    minted
+}
