@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-#[cfg(feature = "http")]
-use super::scope::attempt;
-#[cfg(feature = "http")]
-use super::scope::look;
 use super::scope::copy;
+#[cfg(feature = "http")]
+use super::scope::{attempt, leave};
 use crate::idempotency_key::IdempotencyKey;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -95,6 +93,11 @@ impl SharedKey {
     }
 
     #[inline]
+    pub(super) const fn is_some(&self) -> bool {
+        self.key.is_some()
+    }
+
+    #[inline]
     pub(super) const fn slot(&mut self) -> &mut Option<KeyInScope> {
         &mut self.key
     }
@@ -122,8 +125,7 @@ pub(crate) fn claim_key(mint: impl FnOnce() -> IdempotencyKey) -> IdempotencyKey
     }
     let minted = mint();
     if attempt().is_some() {
-        let in_scope = KeyInScope::starting(minted.clone(), 1);
-        look(|slot| *slot = Some(in_scope));
+        leave(KeyInScope::starting(minted.clone(), 1));
     }
     minted
 }

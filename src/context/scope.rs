@@ -1,13 +1,17 @@
 //! The cells themselves, and the guards that put them back.
 //!
 //! Two groups, because a thread local without a destructor is cheaper to reach: facts are plain values; what is lent
-//! are handles, and a fact says whether there are any, so that most calls do not look. A guard swaps its value in and
-//! swaps the old one back when it is dropped, also by a panic. Handles are moved in and out, so that a poll touches no
-//! reference count. No code of a user's runs while a cell is empty for a look.
+//! are handles. A fact says which handles are in scope: most calls do not look at them, and a retry hides its caller's
+//! from what runs below by changing that fact alone. A guard swaps its value in and swaps the old one back when it is
+//! dropped, also by a panic. Handles are moved in and out, so that a poll touches no reference count.
+//!
+//! A handle's cell is borrowed only for a swap or a look. Where it cannot be (an observer that calls a service in the
+//! middle of such a look) there is nothing to see, and never a panic.
 //!
 //! Inlined, because the code that enters a scope is generic and so compiled in a user's crate.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::mem;
 
 use super::key::{KeyInScope, SharedKey};
 use crate::attempt::Attempt;
@@ -20,17 +24,17 @@ struct Facts {
     deadline: Cell<Option<Deadline>>,
     attempt: Cell<Option<Attempt>>,
     owned: Cell<bool>,
-    // Which of the handles' cells are filled.
-    filled: Cell<u8>,
+    // Which of the handles are in scope; the cell of another one may hold what is hidden.
+    visible: Cell<u8>,
     // The two below travel upwards: written below, read by the layers above in the same poll.
     expired: Cell<Option<Expired>>,
     report: Cell<Published>,
 }
 
 pub(crate) struct Handles {
-    budget: Cell<Option<Budget>>,
-    breaker: Cell<Option<Permit>>,
-    key: Cell<Option<KeyInScope>>,
+    budget: RefCell<Option<Budget>>,
+    breaker: RefCell<Option<Permit>>,
+    key: RefCell<Option<KeyInScope>>,
 }
 
 thread_local! {
@@ -39,16 +43,16 @@ thread_local! {
             deadline: Cell::new(None),
             attempt: Cell::new(None),
             owned: Cell::new(false),
-            filled: Cell::new(0),
+            visible: Cell::new(0),
             expired: Cell::new(None),
             report: Cell::new(Published::Nothing),
         }
     };
     static HANDLES: Handles = const {
         Handles {
-            budget: Cell::new(None),
-            breaker: Cell::new(None),
-            key: Cell::new(None),
+            budget: RefCell::new(None),
+            breaker: RefCell::new(None),
+            key: RefCell::new(None),
         }
     };
 }
@@ -73,6 +77,12 @@ pub(crate) fn attempt() -> Option<Attempt> {
 #[inline]
 pub(crate) fn is_owned() -> bool {
     FACTS.try_with(|facts| facts.owned.get()).unwrap_or(false)
+}
+
+/// Whether a budget is lent here.
+#[inline]
+pub(crate) fn has_budget() -> bool {
+    visible() & Budget::BIT != 0
 }
 
 /// The deadline that passed in the poll that just ended, if one did.
@@ -143,21 +153,7 @@ pub(crate) trait Handle: Sized + 'static {
     const BIT: u8;
 
     #[doc(hidden)]
-    fn cell(handles: &Handles) -> &Cell<Option<Self>>;
-
-    /// Swaps what is in the slot with what is in scope. Where the thread's locals are gone, the slot keeps what it has.
-    #[inline]
-    fn swap(slot: &mut Option<Self>) {
-        let filled = FACTS.try_with(|facts| facts.filled.get()).unwrap_or(0);
-        if slot.is_none() && filled & Self::BIT == 0 {
-            return;
-        }
-        let _ = HANDLES.try_with(|handles| {
-            let now_filled = if slot.is_some() { Self::BIT } else { 0 };
-            *slot = Self::cell(handles).replace(slot.take());
-            let _ = FACTS.try_with(|facts| facts.filled.set(filled & !Self::BIT | now_filled));
-        });
-    }
+    fn cell(handles: &Handles) -> &RefCell<Option<Self>>;
 }
 
 macro_rules! handle {
@@ -166,7 +162,7 @@ macro_rules! handle {
             const BIT: u8 = $bit;
 
             #[inline]
-            fn cell(handles: &Handles) -> &Cell<Option<Self>> {
+            fn cell(handles: &Handles) -> &RefCell<Option<Self>> {
                 &handles.$cell
             }
         }
@@ -177,61 +173,93 @@ handle!(Budget, budget, 1);
 handle!(Permit, breaker, 1 << 1);
 handle!(KeyInScope, key, 1 << 2);
 
+/// A look at a cell, also at what is hidden in it.
+#[inline]
+fn look<T: Handle, R>(at: impl FnOnce(&mut Option<T>) -> R) -> Option<R> {
+    HANDLES
+        .try_with(|handles| T::cell(handles).try_borrow_mut().ok().map(|mut cell| at(&mut cell)))
+        .ok()
+        .flatten()
+}
+
+#[inline]
+fn visible() -> u8 {
+    FACTS.try_with(|facts| facts.visible.get()).unwrap_or(0)
+}
+
+#[inline]
+fn set_visible(bits: u8) {
+    let _ = FACTS.try_with(|facts| facts.visible.set(bits));
+}
+
+/// A copy of what is in scope.
+#[inline]
+pub(super) fn copy<T: Handle + Clone>() -> Option<T> {
+    if visible() & T::BIT == 0 {
+        return None;
+    }
+    look(|cell: &mut Option<T>| cell.clone()).flatten()
+}
+
+/// Leaves a handle in scope, for the guard around to collect.
+#[cfg(feature = "http")]
+pub(super) fn leave<T: Handle>(handle: T) {
+    if look(|cell| *cell = Some(handle)).is_some() {
+        set_visible(visible() | T::BIT);
+    }
+}
+
 /// Lends what is in a slot to the layers below for as long as it lives. The handle is moved into the scope and moved
-/// back, with whatever was done to it there.
+/// back, with whatever was done to it there. An empty slot hides what the scope around lends.
 #[must_use = "the scope ends when the guard is dropped"]
 pub(crate) struct Lending<'a, T: Handle> {
     slot: &'a mut Option<T>,
+    swapped: bool,
+    outer: u8,
 }
 
 impl<'a, T: Handle> Lending<'a, T> {
     #[inline]
     pub(crate) fn enter(slot: &'a mut Option<T>) -> Self {
-        T::swap(slot);
-        Self { slot }
+        let outer = visible();
+        let swapped = slot.is_some() && look(|cell| mem::swap(cell, slot)).is_some();
+        let bit = if swapped { T::BIT } else { 0 };
+        if outer & T::BIT != bit {
+            set_visible(outer & !T::BIT | bit);
+        }
+        Self {
+            slot,
+            swapped,
+            outer,
+        }
     }
 }
 
 impl<T: Handle> Drop for Lending<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        T::swap(self.slot);
+        if self.swapped {
+            look(|cell| mem::swap(cell, self.slot));
+        }
+        set_visible(visible() & !T::BIT | self.outer & T::BIT);
     }
-}
-
-/// A look at a cell that leaves it as it was.
-pub(super) fn look<T: Handle, R>(at: impl FnOnce(&mut Option<T>) -> R) -> R {
-    let mut slot = None;
-    T::swap(&mut slot);
-    let result = at(&mut slot);
-    T::swap(&mut slot);
-    result
-}
-
-/// A copy of what is lent.
-#[inline]
-pub(super) fn copy<T: Handle + Clone>() -> Option<T> {
-    let filled = FACTS.try_with(|facts| facts.filled.get()).unwrap_or(0);
-    if filled & T::BIT == 0 {
-        return None;
-    }
-    look(|slot: &mut Option<T>| slot.clone())
 }
 
 /// The scope of a call that is being attempted, for as long as it lives.
 ///
-/// It puts the attempt in scope, and with it the ownership of the call and the key that the attempts share. It takes
-/// the budget and the breaker out, so that whatever runs below a retry can neither spend its caller's tokens nor count
-/// into its caller's breaker; the retry itself uses them from here.
+/// It puts the attempt in scope, and with it the ownership of the call and the key that the attempts share. It hides
+/// the budget and the breaker, so that whatever runs below a retry can neither spend its caller's tokens nor count into
+/// its caller's breaker; the retry itself reaches them from here.
 #[must_use = "the scope ends when the guard is dropped"]
 pub(crate) struct AttemptScope<'a> {
-    pub(crate) budget: Option<Budget>,
-    pub(crate) breaker: Option<Permit>,
     outer: Option<Attempt>,
     outer_owned: bool,
+    outer_visible: u8,
     key: &'a mut SharedKey,
     // Whether the shared key is in scope, and not the one of the scope around.
     lends_key: bool,
+    // Whether the shared key's slot holds what was in the cell.
+    swapped: bool,
 }
 
 impl<'a> AttemptScope<'a> {
@@ -244,21 +272,43 @@ impl<'a> AttemptScope<'a> {
     ) -> Self {
         let outer = FACTS.try_with(|facts| {
             facts.expired.set(None);
-            (facts.attempt.replace(attempt), facts.owned.replace(owned))
+            let visible = facts.visible.get();
+            let stays = if lends_key { 0 } else { KeyInScope::BIT };
+            facts.visible.set(visible & stays);
+            let attempt = facts.attempt.replace(attempt);
+            (attempt, facts.owned.replace(owned), visible)
         });
-        let (outer, outer_owned) = outer.unwrap_or_default();
+        let (outer, outer_owned, outer_visible) = outer.unwrap_or_default();
         let mut scope = Self {
-            budget: None,
-            breaker: None,
             outer,
             outer_owned,
+            outer_visible,
             key,
             lends_key,
+            swapped: false,
         };
-        Budget::swap(&mut scope.budget);
-        Permit::swap(&mut scope.breaker);
-        scope.swap_key();
+        if lends_key && (scope.key.is_some() || outer_visible & KeyInScope::BIT != 0) {
+            scope.lend_key();
+        }
         scope
+    }
+
+    /// The budget that is lent to this call.
+    #[inline]
+    pub(crate) fn budget<R>(&self, at: impl FnOnce(&Budget) -> R) -> Option<R> {
+        if self.outer_visible & Budget::BIT == 0 {
+            return None;
+        }
+        look(|cell: &mut Option<Budget>| cell.as_ref().map(at)).flatten()
+    }
+
+    /// The permit that the breaker above lends to this call.
+    #[inline]
+    pub(crate) fn breaker<R>(&self, at: impl FnOnce(&mut Permit) -> R) -> Option<R> {
+        if self.outer_visible & Permit::BIT == 0 {
+            return None;
+        }
+        look(|cell: &mut Option<Permit>| cell.as_mut().map(at)).flatten()
     }
 
     /// The next attempt begins, and takes its keys from where the first one began.
@@ -268,16 +318,30 @@ impl<'a> AttemptScope<'a> {
             facts.attempt.set(Some(attempt));
             facts.owned.set(owned);
         });
-        self.swap_key();
+        self.collect_key();
         self.key.rewind();
         self.lends_key = true;
-        self.swap_key();
+        if self.key.is_some() {
+            self.lend_key();
+        }
     }
 
-    #[inline]
-    fn swap_key(&mut self) {
-        if self.lends_key {
-            KeyInScope::swap(self.key.slot());
+    #[cold]
+    fn lend_key(&mut self) {
+        let slot = self.key.slot();
+        self.swapped = look(|cell| mem::swap(cell, slot)).is_some();
+        let lent = self.swapped && look(|cell: &mut Option<KeyInScope>| cell.is_some()) == Some(true);
+        let bit = if lent { KeyInScope::BIT } else { 0 };
+        set_visible(visible() & !KeyInScope::BIT | bit);
+    }
+
+    /// Takes the shared key back, and with it what a key layer below has minted.
+    #[cold]
+    fn collect_key(&mut self) {
+        if self.lends_key && (self.swapped || visible() & KeyInScope::BIT != 0) {
+            let slot = self.key.slot();
+            look(|cell| mem::swap(cell, slot));
+            self.swapped = false;
         }
     }
 }
@@ -285,12 +349,13 @@ impl<'a> AttemptScope<'a> {
 impl Drop for AttemptScope<'_> {
     #[inline]
     fn drop(&mut self) {
+        if self.lends_key && (self.swapped || visible() & KeyInScope::BIT != 0) {
+            self.collect_key();
+        }
         let _ = FACTS.try_with(|facts| {
             facts.attempt.set(self.outer);
             facts.owned.set(self.outer_owned);
+            facts.visible.set(self.outer_visible);
         });
-        self.swap_key();
-        Permit::swap(&mut self.breaker);
-        Budget::swap(&mut self.budget);
     }
 }

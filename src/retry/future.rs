@@ -11,7 +11,7 @@ use tower_service::Service;
 use super::Replay;
 use super::config::Config;
 use super::progress::{Planned, Progress};
-use crate::budget::Withdrawal;
+use crate::budget::{Budget, Withdrawal};
 use crate::circuit_breaker::Permit;
 use crate::context::{AttemptScope, SharedKey};
 use crate::policy::Policy;
@@ -96,7 +96,7 @@ where
                     let Poll::Ready(outcome) = inner.poll(cx) else {
                         break;
                     };
-                    match judge(this.config, this.progress, &mut scope, outcome) {
+                    match judge(this.config, this.progress, &scope, outcome) {
                         Ok(planned) => {
                             this.state.set(State::waiting(planned));
                             failures += 1;
@@ -112,7 +112,7 @@ where
                     if is_asleep(timer, cx) {
                         break;
                     }
-                    if stop_if_moved_on(&mut scope) {
+                    if stop_if_moved_on(&scope) {
                         // The token goes back with the state.
                         this.state.set(State::Done);
                         break;
@@ -144,12 +144,15 @@ where
 
 /// Whether the breaker above has moved on since it let this call in. Our error type has no room for that, but the
 /// breaker's own future, which is polling us now, has: it sees the mark and answers in our place.
-fn stop_if_moved_on(scope: &mut AttemptScope<'_>) -> bool {
-    let moved_on = scope
-        .breaker
-        .as_mut()
-        .filter(|breaker| !breaker.is_current());
-    moved_on.map(Permit::stop).is_some()
+fn stop_if_moved_on(scope: &AttemptScope<'_>) -> bool {
+    let stopped = scope.breaker(|breaker| {
+        let moved_on = !breaker.is_current();
+        if moved_on {
+            breaker.stop();
+        }
+        moved_on
+    });
+    stopped == Some(true)
 }
 
 /// Whether the wait goes on.
@@ -178,7 +181,7 @@ impl<F> State<F> {
 fn judge<P, R, Req, Res, E>(
     config: &Config<P, R>,
     progress: &mut Progress,
-    scope: &mut AttemptScope<'_>,
+    scope: &AttemptScope<'_>,
     mut outcome: Result<Res, E>,
 ) -> Result<Planned, Result<Res, E>>
 where
@@ -187,9 +190,9 @@ where
     let settings = &config.settings;
     let verdict = config.policy.classify(&progress.attempt, outcome.as_ref());
     progress.note(verdict);
-    if let Some(breaker) = &mut scope.breaker {
+    scope.breaker(|breaker| {
         breaker.attempt_finished(verdict, outcome.is_ok(), progress.attempt.number());
-    }
+    });
     let mut stop = None;
     if verdict.is_retryable() {
         match progress.decide(settings, verdict, scope) {
@@ -197,9 +200,7 @@ where
             Err(reason) => stop = Some(reason),
         }
     } else if verdict.is_success() && !progress.is_nested() {
-        if let Some(budget) = &scope.budget {
-            budget.deposit();
-        }
+        scope.budget(Budget::deposit);
     }
     let report = progress.conclude(settings, stop);
     if let (Ok(response), Some(report)) = (&mut outcome, report) {
@@ -226,9 +227,7 @@ where
     }
     progress.next_attempt(scope);
     let copy = progress.copy(&config.settings, || config.replay.replay(&request));
-    if let Some(breaker) = &mut scope.breaker {
-        breaker.attempt_started();
-    }
+    scope.breaker(Permit::attempt_started);
     let inner = service.call(request);
     *spare = copy.map(|copy| (copy, service));
     Some(inner)

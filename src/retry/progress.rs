@@ -63,7 +63,7 @@ impl Progress {
             nested: outer_owns && !settings.nested,
             owned: outer_owns,
             spare: Spare::NotMade,
-            budgeted: false,
+            budgeted: context::has_budget(),
             started: settings.observer.is_some().then(clock::now),
             failed: None,
         }
@@ -105,9 +105,7 @@ impl Progress {
             Some(self.attempt)
         };
         let keeps_outer_key = self.nested || (key.is_outer() && self.attempt.number() == 1);
-        let scope = AttemptScope::enter(attempt, self.owned, key, !keeps_outer_key);
-        self.budgeted |= scope.budget.is_some();
-        scope
+        AttemptScope::enter(attempt, self.owned, key, !keeps_outer_key)
     }
 
     /// The next attempt begins.
@@ -152,13 +150,11 @@ impl Progress {
     ) -> Result<Planned, StopReason> {
         let mode = settings.switch.mode();
         self.check_call(settings, verdict, mode)?;
-        if let Some(breaker) = &scope.breaker {
-            if !breaker.is_current() {
-                return Err(StopReason::BreakerOpen);
-            }
-            if breaker.is_probe() {
-                return Err(StopReason::Probe);
-            }
+        let breaker = scope.breaker(|breaker| (breaker.is_current(), breaker.is_probe()));
+        match breaker {
+            Some((false, _)) => return Err(StopReason::BreakerOpen),
+            Some((true, true)) => return Err(StopReason::Probe),
+            Some((true, false)) | None => {}
         }
         let wait = self.plan_wait(settings, verdict)?;
         let token = self.withdraw(verdict, mode, scope)?;
@@ -225,7 +221,7 @@ impl Progress {
         mode: RetryMode,
         scope: &AttemptScope<'_>,
     ) -> Result<Option<Withdrawal>, StopReason> {
-        let Some(budget) = &scope.budget else {
+        let Some(token) = scope.budget(|budget| budget.try_withdraw(verdict)) else {
             // A budget that was there when the call began has not been carried along: without it, no retry.
             return if self.budgeted {
                 Err(StopReason::BudgetExhausted)
@@ -235,9 +231,7 @@ impl Progress {
                 Ok(None)
             };
         };
-        let token = budget
-            .try_withdraw(verdict)
-            .ok_or(StopReason::BudgetExhausted)?;
+        let token = token.ok_or(StopReason::BudgetExhausted)?;
         if mode == RetryMode::ObserveOnly {
             // The token goes back: nothing is sent.
             return Err(StopReason::ObserveOnly);

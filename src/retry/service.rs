@@ -8,6 +8,7 @@ use super::config::Config;
 use super::progress::Progress;
 use super::{Replay, RetryFuture};
 use crate::attempt::Attempt;
+use crate::circuit_breaker::Permit;
 use crate::context::SharedKey;
 use crate::effect::Effect;
 use crate::policy::Policy;
@@ -47,10 +48,8 @@ where
             .map(|copy| (copy, self.inner.clone()));
         let mut key = SharedKey::in_scope();
         let inner = {
-            let mut scope = progress.enter(&mut key);
-            if let Some(breaker) = &mut scope.breaker {
-                breaker.attempt_started();
-            }
+            let scope = progress.enter(&mut key);
+            scope.breaker(Permit::attempt_started);
             self.inner.call(request)
         };
         RetryFuture::attempting(inner, spare, Arc::clone(&self.config), progress, key)
