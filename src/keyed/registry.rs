@@ -1,4 +1,5 @@
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ struct Shared<R: Recipe> {
     overflow: R::Made,
     cache: Cache<String, Entry<R::Made>, UnitWeighter, DefaultHashBuilder, Keep<R>>,
     epoch: Instant,
+    // When room was last made, in microseconds after the epoch.
+    swept: AtomicU64,
 }
 
 #[derive(Clone)]
@@ -40,6 +43,9 @@ struct Entry<T> {
     // Microseconds after the epoch.
     used: Arc<AtomicU64>,
 }
+
+/// Microseconds between two looks for room.
+const SWEEP: u64 = 1_000_000;
 
 impl<R: Recipe> Registry<R> {
     /// A registry of this name, for at most `capacity` keys of which none matters more than another. Its recipe is
@@ -59,11 +65,7 @@ impl<R: Recipe> Registry<R> {
             .build()
             .map_err(|_| error("is not a capacity for a cache"))?;
         let epoch = clock::now();
-        let keep = Keep {
-            epoch,
-            memory: recipe.memory(),
-            recipe: std::marker::PhantomData,
-        };
+        let keep = Keep::of(&recipe, epoch);
         Ok(Self {
             shared: Arc::new(Shared {
                 name: name.into(),
@@ -77,6 +79,7 @@ impl<R: Recipe> Registry<R> {
                     keep,
                 ),
                 epoch,
+                swept: AtomicU64::new(0),
             }),
         })
     }
@@ -93,7 +96,7 @@ impl<R: Recipe> Registry<R> {
             entry.used.store(shared.now(), Ordering::Relaxed);
             return entry.made;
         }
-        if shared.cache.len() >= shared.capacity.saturating_mul(2) {
+        if !shared.has_room() {
             return shared.overflow.clone();
         }
         let made = shared.cache.get_or_insert_with(key, || {
@@ -134,6 +137,27 @@ impl<R: Recipe> Registry<R> {
 }
 
 impl<R: Recipe> Shared<R> {
+    /// Whether a new key may come in. Where there are twice as many as there should be, those that no longer matter go
+    /// first; looking for them takes all the cache's locks, so a flood makes us look once a second.
+    fn has_room(&self) -> bool {
+        let limit = self.capacity.saturating_mul(2);
+        if self.cache.len() < limit {
+            return true;
+        }
+        let now = self.now();
+        let due = |swept: u64| now.saturating_sub(swept) >= SWEEP;
+        let sweeps = self
+            .swept
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |swept| {
+                due(swept).then_some(now)
+            });
+        if sweeps.is_ok() {
+            let keep = Keep::of(&self.recipe, self.epoch);
+            self.cache.retain(|key, entry| keep.is_pinned(key, entry));
+        }
+        self.cache.len() < limit
+    }
+
     fn now(&self) -> u64 {
         micros(clock::now().saturating_duration_since(self.epoch))
     }
@@ -147,7 +171,17 @@ fn micros(time: Duration) -> u64 {
 struct Keep<R> {
     epoch: Instant,
     memory: Duration,
-    recipe: std::marker::PhantomData<fn(R)>,
+    recipe: PhantomData<fn(R)>,
+}
+
+impl<R: Recipe> Keep<R> {
+    fn of(recipe: &R, epoch: Instant) -> Self {
+        Self {
+            epoch,
+            memory: recipe.memory(),
+            recipe: PhantomData,
+        }
+    }
 }
 
 impl<R> Clone for Keep<R> {

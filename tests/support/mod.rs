@@ -3,6 +3,7 @@
     dead_code,
     unreachable_pub,
     clippy::disallowed_methods,
+    clippy::expect_used,
     clippy::missing_panics_doc,
     clippy::panic,
     clippy::unwrap_used,
