@@ -89,6 +89,8 @@ mod live;
 )]
 mod machine;
 mod metrics;
+#[cfg(all(test, loom))]
+mod models;
 mod permit;
 #[warn(
     clippy::arithmetic_side_effects,

@@ -1,0 +1,195 @@
+//! The machine under every interleaving: loom runs each model with all the orders its atomics allow.
+//!
+//! `RUSTFLAGS='--cfg loom -C debug-assertions' LOOM_MAX_PREEMPTIONS=3 cargo test --release --no-default-features --lib`
+
+use std::sync::Mutex as StdMutex;
+use std::time::Duration;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::CircuitBreaker;
+use super::machine::{Admission, Change, Machine, Observation, Outcome, Surroundings};
+use super::settings::Settings;
+use super::state::Phase;
+
+/// A fixed time, and what changed.
+struct Still {
+    now: u64,
+    changes: StdMutex<Vec<Change>>,
+}
+
+impl Still {
+    fn at(now: u64) -> Self {
+        Self {
+            now,
+            changes: StdMutex::new(Vec::new()),
+        }
+    }
+
+    fn changes(&self) -> Vec<Change> {
+        self.changes.lock().unwrap().clone()
+    }
+}
+
+impl Surroundings for Still {
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn random(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn changed(&self, change: Change) {
+        self.changes.lock().unwrap().push(change);
+    }
+}
+
+const OPEN_TIME: u64 = 1000;
+
+fn machine(window: u32, minimum: u32, probes: u32) -> Arc<Machine> {
+    let told = CircuitBreaker::builder()
+        .window(window)
+        .minimum_calls(minimum)
+        .failure_rate(1.0)
+        .open_time(Duration::from_micros(OPEN_TIME))
+        .open_jitter(0.0)
+        .probes(probes);
+    Arc::new(Machine::new(&Settings::of(&told).unwrap()))
+}
+
+fn seen(outcome: Outcome) -> Observation {
+    Observation {
+        outcome,
+        took: None,
+        hint: None,
+        throttled: false,
+    }
+}
+
+/// A machine of one probe whose open time has just ended, and the time at which it has.
+fn about_to_probe() -> (Arc<Machine>, u64) {
+    let machine = machine(1, 1, 1);
+    let around = Still::at(0);
+    let admission = machine.admit(&around).unwrap();
+    machine.record(admission, seen(Outcome::Failure), &around);
+    assert_eq!(machine.advance(&around).phase, Phase::Open);
+    (machine, OPEN_TIME)
+}
+
+/// Fails where `Probes::reserve` loads a place and stores into it instead of exchanging.
+#[test]
+fn the_switch_to_half_open_admits_as_many_as_there_are_probes() {
+    loom::model(|| {
+        let (machine, now) = about_to_probe();
+        let admit = {
+            let machine = Arc::clone(&machine);
+            move || machine.admit(&Still::at(now)).is_ok()
+        };
+        let other = thread::spawn(admit.clone());
+        let mine = admit();
+        let theirs = other.join().unwrap();
+        assert!(mine ^ theirs, "exactly one of the two is the probe");
+    });
+}
+
+/// Fails where `Machine::open` stores the state instead of exchanging it.
+#[test]
+fn two_failures_at_once_open_it_once() {
+    loom::model(|| {
+        let machine = machine(2, 2, 1);
+        let around = Arc::new(Still::at(0));
+        let fail = {
+            let (machine, around) = (Arc::clone(&machine), Arc::clone(&around));
+            move |admission| machine.record(admission, seen(Outcome::Failure), &*around)
+        };
+        let first = machine.admit(&*around).unwrap();
+        let second = machine.admit(&*around).unwrap();
+        let other = thread::spawn({
+            let fail = fail.clone();
+            move || fail(first)
+        });
+        fail(second);
+        other.join().unwrap();
+        let changes = around.changes();
+        assert_eq!(changes.len(), 1, "one transition, one event");
+        assert_eq!(changes[0].to.phase, Phase::Open);
+        let end = machine.remaining_open(machine.advance(&*around), 0);
+        assert_eq!(end, OPEN_TIME, "the end of its period is written");
+    });
+}
+
+/// Fails where `Probes::put_back` stores without comparing, or where `Machine::release` forgets the probe.
+#[test]
+fn a_dropped_probe_gives_its_place_back_and_no_other() {
+    loom::model(|| {
+        let (machine, now) = about_to_probe();
+        let dropped = machine.admit(&Still::at(now)).unwrap();
+        // Its lease has ended when the other thread comes, so both may touch the place at once.
+        let late = now + machine.live().probe_lease();
+        let other = thread::spawn({
+            let machine = Arc::clone(&machine);
+            move || machine.admit(&Still::at(late)).ok()
+        });
+        machine.release(dropped);
+        let holder = other.join().unwrap();
+        assert!(holder.is_some(), "free or expired, the place was to be had");
+        assert!(machine.admit(&Still::at(late)).is_err(), "and it is taken");
+    });
+}
+
+/// Fails where `Machine::record` does not compare generations, or where `CountWindow` ignores tags.
+#[test]
+fn a_result_of_an_older_generation_counts_nowhere() {
+    loom::model(|| {
+        let machine = machine(1, 1, 1);
+        let around = Arc::new(Still::at(0));
+        let stale = machine.admit(&*around).unwrap();
+        let other = thread::spawn({
+            let (machine, around) = (Arc::clone(&machine), Arc::clone(&around));
+            move || machine.force(Phase::ForcedClosed, &*around)
+        });
+        machine.record(stale, seen(Outcome::Failure), &*around);
+        other.join().unwrap();
+        let state = machine.advance(&*around);
+        assert_eq!(state.phase, Phase::ForcedClosed);
+        let (counts, streak) = machine.counts(state, &*around);
+        assert_eq!((counts.total, streak), (0, 0));
+        let chained = around.changes();
+        for pair in chained.windows(2) {
+            assert!(pair[0].to.generation < pair[1].to.generation + 2);
+        }
+    });
+}
+
+/// Fails where `CountWindow::record` adds to the counts without taking back what it replaced.
+#[test]
+fn the_window_holds_what_its_ring_holds() {
+    loom::model(|| {
+        let machine = machine(2, 2, 1);
+        let around = Arc::new(Still::at(0));
+        machine.force(Phase::ForcedClosed, &*around);
+        let record = {
+            let (machine, around) = (Arc::clone(&machine), Arc::clone(&around));
+            move |outcome| {
+                let admission: Admission = machine.admit(&*around).unwrap();
+                machine.record(admission, seen(outcome), &*around);
+            }
+        };
+        record(Outcome::Failure);
+        let other = thread::spawn({
+            let record = record.clone();
+            move || record(Outcome::Failure)
+        });
+        record(Outcome::Success);
+        other.join().unwrap();
+        let counts = |machine: &Machine| machine.counts(machine.advance(&*around), &*around).0;
+        let held = counts(&machine);
+        assert_eq!(held.total, 2);
+        assert_eq!(held.failures, 1, "the first failure was pushed out");
+        record(Outcome::Success);
+        record(Outcome::Success);
+        assert_eq!(counts(&machine).failures, 0);
+    });
+}
