@@ -116,7 +116,10 @@ async fn a_flood_does_not_make_a_used_or_drained_budget_forget() {
     }
     assert!(budgets.get("drained").balance() < 3.0);
     held.try_withdraw(drained).expect("it was full").spend();
-    assert!(budgets.get("held").balance() < 3.0, "the same one as before");
+    assert!(
+        budgets.get("held").balance() < 3.0,
+        "the same one as before"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +133,11 @@ async fn what_nobody_used_for_ten_minutes_makes_room() {
     for number in 0..20 {
         spend(&format!("old-{number}"));
     }
-    assert_eq!(budgets.len(), 20, "all of them matter, so there are more than ten");
+    assert_eq!(
+        budgets.len(),
+        20,
+        "all of them matter, so there are more than ten"
+    );
     assert_eq!(budgets.get("new").name(), "overflow");
     tokio::time::advance(Duration::from_secs(601)).await;
     spend("old-0");
@@ -158,8 +165,7 @@ async fn a_recipe_that_contradicts_itself_is_an_error_of_the_registry() {
     assert_eq!(error.to_string(), "ratio: -1 is not between 0 and 1000");
     let error = Budgets::new("hosts", 0, Budget::builder()).unwrap_err();
     assert_eq!(error.setting(), "capacity");
-    let error =
-        CircuitBreakers::new("hosts", 10, CircuitBreaker::builder().probes(0)).unwrap_err();
+    let error = CircuitBreakers::new("hosts", 10, CircuitBreaker::builder().probes(0)).unwrap_err();
     assert_eq!(error.to_string(), "probes: 0 is not between 1 and 1000");
 }
 
