@@ -12,8 +12,14 @@
 //!   `layer` configures, `service` admits, `future` carries, and a pure core beside them decides.
 //! - [`stack`]: all of them in the one order that works.
 #![cfg_attr(feature = "http", doc = "- [`mod@http`]: the policy for HTTP.")]
-#![cfg_attr(feature = "keyed", doc = "- [`keyed`]: a budget and a breaker for each of many dependencies.")]
-#![cfg_attr(feature = "fault", doc = "- [`fault`]: faults on a schedule, for tests and drills.")]
+#![cfg_attr(
+    feature = "keyed",
+    doc = "- [`keyed`]: a budget and a breaker for each of many dependencies."
+)]
+#![cfg_attr(
+    feature = "fault",
+    doc = "- [`fault`]: faults on a schedule, for tests and drills."
+)]
 //!
 //! # The order
 //!

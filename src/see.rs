@@ -51,7 +51,10 @@ pub(crate) fn chain<'e>(
 ) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
         // The source of an io::Error is its payload's source: without this step the payload itself is skipped.
-        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        match error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+        {
             Some(payload) => Some(payload as _),
             None => error.source(),
         }

@@ -138,10 +138,7 @@ impl Budget {
 impl Default for Budget {
     fn default() -> Self {
         let burst = 20 * TOKEN;
-        Self::of(
-            Bucket::new(burst, burst, TOKEN / 10, 0),
-            Terms::default(),
-        )
+        Self::of(Bucket::new(burst, burst, TOKEN / 10, 0), Terms::default())
     }
 }
 

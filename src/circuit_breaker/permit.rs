@@ -123,10 +123,8 @@ impl Permit {
         // A deadline had passed before anything was sent.
         let never_called = number == 1 && context::expired().is_some_and(|past| !past.called);
         // A deadline from above the breaker ran out: an impatient caller is not a sick dependency.
-        let out_of_patience = || {
-            verdict.is_unknown()
-                && self.outer.is_some_and(|outer| outer <= clock::now())
-        };
+        let out_of_patience =
+            || verdict.is_unknown() && self.outer.is_some_and(|outer| outer <= clock::now());
         if never_called || out_of_patience() {
             return Outcome::Neutral;
         }

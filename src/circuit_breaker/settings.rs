@@ -145,7 +145,11 @@ impl Settings {
         if to.places() > self.places() {
             return Err(ConfigError::new(
                 "probes",
-                format!("{} is above the {} that there is room for", to.probes, self.places()),
+                format!(
+                    "{} is above the {} that there is room for",
+                    to.probes,
+                    self.places()
+                ),
             ));
         }
         Ok(())

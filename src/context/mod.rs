@@ -45,6 +45,6 @@ pub(crate) use key::{SharedKey, key};
 pub use keyed::Keyed;
 pub use reported::Reported;
 pub(crate) use scope::{
-    AttemptScope, DeadlineScope, Lending, attempt, clear_signals, deadline, expired, has_budget, is_owned,
-    mark_expired, publish, published, published_attempt,
+    AttemptScope, DeadlineScope, Lending, attempt, clear_signals, deadline, expired, has_budget,
+    is_owned, mark_expired, publish, published, published_attempt,
 };

@@ -177,7 +177,12 @@ handle!(KeyInScope, key, 1 << 2);
 #[inline]
 fn look<T: Handle, R>(at: impl FnOnce(&mut Option<T>) -> R) -> Option<R> {
     HANDLES
-        .try_with(|handles| T::cell(handles).try_borrow_mut().ok().map(|mut cell| at(&mut cell)))
+        .try_with(|handles| {
+            T::cell(handles)
+                .try_borrow_mut()
+                .ok()
+                .map(|mut cell| at(&mut cell))
+        })
         .ok()
         .flatten()
 }
@@ -330,7 +335,8 @@ impl<'a> AttemptScope<'a> {
     fn lend_key(&mut self) {
         let slot = self.key.slot();
         self.swapped = look(|cell| mem::swap(cell, slot)).is_some();
-        let lent = self.swapped && look(|cell: &mut Option<KeyInScope>| cell.is_some()) == Some(true);
+        let lent =
+            self.swapped && look(|cell: &mut Option<KeyInScope>| cell.is_some()) == Some(true);
         let bit = if lent { KeyInScope::BIT } else { 0 };
         set_visible(visible() & !KeyInScope::BIT | bit);
     }

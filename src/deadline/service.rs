@@ -2,13 +2,13 @@ use std::task::{Context, Poll};
 
 use tower_service::Service;
 
+use super::Deadline;
 use super::future::DeadlineFuture;
 use super::layer::End;
-use super::Deadline;
+use crate::clock;
 use crate::context::{self, DeadlineScope};
 use crate::error::BoxError;
 use crate::ready::Ready;
-use crate::clock;
 
 /// Ends a call or an attempt at a deadline. See the [module](crate::deadline).
 #[derive(Debug, Clone)]

@@ -56,7 +56,10 @@ pub use response::error_response;
 
 /// The authority of a request's target, as the key of a [keyed](crate::BudgetLayer) budget or breaker: host and port.
 pub fn authority<B>(request: &::http::Request<B>) -> Option<&str> {
-    request.uri().authority().map(::http::uri::Authority::as_str)
+    request
+        .uri()
+        .authority()
+        .map(::http::uri::Authority::as_str)
 }
 
 /// The header of the IETF draft, and of most who came before it.

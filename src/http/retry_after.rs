@@ -84,7 +84,15 @@ fn unfold_year(text: &str, now: &impl Fn() -> SystemTime) -> Option<String> {
         return None;
     }
     let short = weekday.get(..3)?;
-    let full = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+    let full = [
+        "Sunday",
+        "Monday",
+        "Tuesday",
+        "Wednesday",
+        "Thursday",
+        "Friday",
+        "Saturday",
+    ];
     if !full.contains(&weekday) {
         return None;
     }

@@ -192,8 +192,10 @@ impl<R> Clone for Keep<R> {
 
 impl<R: Recipe> Lifecycle<String, Entry<R::Made>> for Keep<R> {
     // What is evicted is dropped after the lock, as by default.
-    type RequestState =
-        <DefaultLifecycle<String, Entry<R::Made>> as Lifecycle<String, Entry<R::Made>>>::RequestState;
+    type RequestState = <DefaultLifecycle<String, Entry<R::Made>> as Lifecycle<
+        String,
+        Entry<R::Made>,
+    >>::RequestState;
 
     fn is_pinned(&self, _: &String, entry: &Entry<R::Made>) -> bool {
         if R::is_in_use(&entry.made) || R::must_stay(&entry.made) {

@@ -210,8 +210,9 @@ impl Progress {
             // A deadline below has passed, and the next attempt would run into the same instant.
             return Err(StopReason::Deadline);
         }
-        let remaining = context::deadline()
-            .map_or(Duration::MAX, |deadline| deadline.remaining_at(clock::now()));
+        let remaining = context::deadline().map_or(Duration::MAX, |deadline| {
+            deadline.remaining_at(clock::now())
+        });
         wait.within(remaining)
     }
 
