@@ -13,6 +13,10 @@
 //! - [`stack`]: all of them in the one order that works.
 #![cfg_attr(feature = "http", doc = "- [`mod@http`]: the policy for HTTP.")]
 #![cfg_attr(
+    feature = "tool",
+    doc = "- [`tool`]: the policy for tools that answer in JSON maps."
+)]
+#![cfg_attr(
     feature = "keyed",
     doc = "- [`keyed`]: a budget and a breaker for each of many dependencies."
 )]
@@ -75,6 +79,8 @@ pub mod keyed;
 pub mod policy;
 pub mod retry;
 pub mod stack;
+#[cfg(feature = "tool")]
+pub mod tool;
 
 pub use attempt::Attempt;
 pub use budget::{Budget, BudgetLayer};
@@ -93,4 +99,6 @@ pub use policy::{Policy, policy_fn};
 pub use report::{CallReport, StopReason};
 pub use retry::{Backoff, Jitter, RetryLayer, RetryMode, RetrySwitch};
 pub use stack::Stack;
+#[cfg(feature = "tool")]
+pub use tool::ToolPolicy;
 pub use verdict::{Hint, Verdict};
