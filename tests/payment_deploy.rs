@@ -67,14 +67,20 @@ async fn the_four_clients_do_what_the_example_claims() {
     assert_eq!(naive.replayed, 0);
 
     assert_eq!(retry.charged_twice, 0);
-    assert!(retry.amplification <= 1.0 + RATIO + BURST / 240.0, "{figures}");
+    assert!(
+        retry.amplification <= 1.0 + RATIO + BURST / 240.0,
+        "{figures}"
+    );
     assert!(retry.refused_by("budget_exhausted") > 0, "{figures}");
     assert!(retry.replayed > 0, "{figures}");
     assert!(retry.succeeded > none.succeeded, "{figures}");
 
     assert_eq!(composure.charged_twice, 0);
     assert!(composure.refused_by("breaker_rejected") > 0, "{figures}");
-    assert!(composure.outage_requests < retry.outage_requests, "{figures}");
+    assert!(
+        composure.outage_requests < retry.outage_requests,
+        "{figures}"
+    );
 
     the_figures_add_up(&report.runs);
     the_output_is_complete(&scenario, &report);
