@@ -15,7 +15,7 @@ pub enum Jitter {
     Full,
     /// Half of it: uniform from half the ceiling to the ceiling.
     Equal,
-    /// Uniform from the base to three times the wait before, up to the cap.
+    /// Uniform from the base to three times the wait before, up to the cap. The first wait goes up to three times the base.
     Decorrelated,
 }
 
@@ -90,10 +90,16 @@ impl Backoff {
             return self.base.min(self.cap).max(self.min);
         }
         let power = i32::try_from(retry.saturating_sub(1)).unwrap_or(i32::MAX);
-        let grown = self.base.as_secs_f64() * self.factor.powi(power);
-        // Infinite and out of range both end here.
-        let grown = Duration::try_from_secs_f64(grown).unwrap_or(self.cap);
-        grown.min(self.cap).max(self.min)
+        let grown = if self.base.is_zero() {
+            // Zero times infinity is no number, but zero stays zero.
+            Duration::ZERO
+        } else {
+            // Infinite and out of range both end at the cap.
+            let grown = self.base.as_secs_f64() * self.factor.powi(power);
+            Duration::try_from_secs_f64(grown).unwrap_or(self.cap)
+        };
+        // A float holds fewer digits than the base may have.
+        grown.max(self.base).min(self.cap).max(self.min)
     }
 
     /// The wait before the `retry`th retry, counted from 1, `previous` being the wait before the last one and `random`
@@ -106,8 +112,8 @@ impl Backoff {
             Jitter::Equal => uniform(part(ceiling, 2).max(self.min), ceiling, random),
             Jitter::Decorrelated => {
                 let least = self.base.min(self.cap).max(self.min);
-                let most = previous.saturating_mul(3).min(self.cap).max(least);
-                uniform(least, most, random)
+                let most = previous.max(least).saturating_mul(3);
+                uniform(least, most.min(self.cap).max(least), random)
             }
         }
     }
