@@ -97,7 +97,7 @@ impl<F: Future> Future for Scoped<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let context = this.context;
-        let _deadline = DeadlineScope::enter(context.deadline);
+        let _deadline = DeadlineScope::captured(context.deadline);
         // This also hides the breaker, and the budget of the scope around.
         let _attempt = AttemptScope::enter(context.attempt, context.owned, this.key, true);
         let _budget = Lending::enter(&mut context.budget);

@@ -46,5 +46,5 @@ pub use keyed::Keyed;
 pub use reported::Reported;
 pub(crate) use scope::{
     AttemptScope, DeadlineScope, Lending, attempt, clear_signals, deadline, expired, has_budget,
-    is_owned, mark_expired, publish, published, published_attempt,
+    is_owned, is_watched, mark_expired, publish, published, published_attempt,
 };

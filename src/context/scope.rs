@@ -22,6 +22,8 @@ use crate::report::{CallReport, Published};
 
 struct Facts {
     deadline: Cell<Option<Deadline>>,
+    // Whether a future that is being polled ends the call at it.
+    watched: Cell<bool>,
     attempt: Cell<Option<Attempt>>,
     owned: Cell<bool>,
     // Which of the handles are in scope; the cell of another one may hold what is hidden.
@@ -41,6 +43,7 @@ thread_local! {
     static FACTS: Facts = const {
         Facts {
             deadline: Cell::new(None),
+            watched: Cell::new(false),
             attempt: Cell::new(None),
             owned: Cell::new(false),
             visible: Cell::new(0),
@@ -126,25 +129,54 @@ pub(crate) fn clear_signals() {
 #[must_use = "the scope ends when the guard is dropped"]
 pub(crate) struct DeadlineScope {
     outer: Option<Deadline>,
+    outer_watched: bool,
 }
 
 impl DeadlineScope {
-    /// `None` opens a scope without a deadline; the caller has already narrowed.
+    /// A deadline at which the caller ends the call.
     #[inline]
-    pub(crate) fn enter(deadline: Option<Deadline>) -> Self {
-        let outer = FACTS
-            .try_with(|facts| facts.deadline.replace(deadline))
-            .ok()
-            .flatten();
-        Self { outer }
+    pub(crate) fn watched(deadline: Deadline) -> Self {
+        Self::enter(Some(deadline), true)
+    }
+
+    /// A deadline, or none, that was captured elsewhere: whoever ends the call at it does so there.
+    pub(super) fn captured(deadline: Option<Deadline>) -> Self {
+        Self::enter(deadline, false)
+    }
+
+    /// The caller has already narrowed.
+    #[inline]
+    fn enter(deadline: Option<Deadline>, watched: bool) -> Self {
+        let outer = FACTS.try_with(|facts| {
+            (
+                facts.deadline.replace(deadline),
+                facts.watched.replace(watched),
+            )
+        });
+        let (outer, outer_watched) = outer.unwrap_or_default();
+        Self {
+            outer,
+            outer_watched,
+        }
     }
 }
 
 impl Drop for DeadlineScope {
     #[inline]
     fn drop(&mut self) {
-        let _ = FACTS.try_with(|facts| facts.deadline.set(self.outer));
+        let _ = FACTS.try_with(|facts| {
+            facts.deadline.set(self.outer);
+            facts.watched.set(self.outer_watched);
+        });
     }
+}
+
+/// Whether a future above, in this very poll, ends the call at this deadline.
+#[inline]
+pub(crate) fn is_watched(deadline: Deadline) -> bool {
+    let watched =
+        FACTS.try_with(|facts| facts.watched.get() && facts.deadline.get() == Some(deadline));
+    watched.unwrap_or(false)
 }
 
 /// A kind of handle that has a cell of its own.

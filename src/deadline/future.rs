@@ -74,12 +74,18 @@ where
                 absolute,
                 timer,
             } => {
+                // Asked before our own scope begins: one timer serves the call's deadline and the attempts under it, and
+                // the layer that set the deadline knows what has failed before.
+                let watched = context::is_watched(*deadline);
                 context::clear_signals();
                 {
-                    let _scope = DeadlineScope::enter(Some(*deadline));
+                    let _scope = DeadlineScope::watched(*deadline);
                     if let Poll::Ready(outcome) = inner.poll(cx) {
                         return Poll::Ready(outcome.map_err(Into::into));
                     }
+                }
+                if watched {
+                    return Poll::Pending;
                 }
                 ready!(poll_timer(*deadline, timer, cx));
                 let report = context::published();

@@ -26,7 +26,8 @@
 //! is the caller's to bound; readiness that a retry waits for is inside.
 //!
 //! The inner future is polled before the clock is asked, so an answer that is there in time is never lost to a late
-//! wake-up; a timer exists only once the inner future was pending.
+//! wake-up; a timer exists only once the inner future was pending, and one timer serves a call's deadline and the
+//! attempts that end with it.
 //!
 //! # Cancellation
 //!

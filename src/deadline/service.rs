@@ -53,7 +53,7 @@ where
             self.inner.release();
             return DeadlineFuture::passed(deadline, absolute);
         }
-        let _scope = DeadlineScope::enter(Some(deadline));
+        let _scope = DeadlineScope::watched(deadline);
         DeadlineFuture::called(self.inner.call(request), deadline, absolute)
     }
 }

@@ -210,9 +210,8 @@ impl Progress {
             // A deadline below has passed, and the next attempt would run into the same instant.
             return Err(StopReason::Deadline);
         }
-        let remaining = context::deadline().map_or(Duration::MAX, |deadline| {
-            deadline.remaining_at(clock::now())
-        });
+        let deadline = context::deadline().filter(|deadline| deadline.instant().is_some());
+        let remaining = deadline.map(|deadline| deadline.remaining_at(clock::now()));
         wait.within(remaining)
     }
 

@@ -35,9 +35,9 @@ impl Wait {
         }
     }
 
-    /// How long to wait, where `remaining` is left before the deadline: max(backoff, hint + U[0, max(base, hint/4)]),
+    /// How long to wait, where `remaining` is left before a deadline: max(backoff, hint + U[0, max(base, hint/4)]),
     /// and exactly the hint where it is exact. Only the jitter over the hint is trimmed to fit.
-    pub(super) fn within(&self, remaining: Duration) -> Result<Duration, StopReason> {
+    pub(super) fn within(&self, remaining: Option<Duration>) -> Result<Duration, StopReason> {
         let (least, wait) = match self.hint {
             None => (self.backoff, self.backoff),
             Some(hint) if hint.is_exact() => (hint.wait(), hint.wait()),
@@ -47,6 +47,9 @@ impl Wait {
                 let jittered = uniform(floor, floor.saturating_add(spread), self.random);
                 (self.backoff.max(floor), self.backoff.max(jittered))
             }
+        };
+        let Some(remaining) = remaining else {
+            return Ok(wait);
         };
         if least >= remaining {
             return Err(StopReason::Deadline);

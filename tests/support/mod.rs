@@ -104,6 +104,11 @@ impl<Req, T: Clone, E: Clone> Script<Req, T, E> {
         seen.iter().map(|seen| seen.at.as_millis()).collect()
     }
 
+    /// How long ago it was made.
+    pub fn age(&self) -> Duration {
+        self.shared.start.elapsed()
+    }
+
     /// How often `poll_ready` said ready.
     pub fn readies(&self) -> usize {
         self.shared.polled_ready.load(Ordering::SeqCst)
