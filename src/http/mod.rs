@@ -25,7 +25,9 @@
 //! # `Retry-After`
 //!
 //! Read on every outcome that may be retried, as seconds or as any of the three date forms (RFC 9110 §10.2.3, §5.6.7),
-//! a date relative to the response's own `Date` so that a wrong clock does not matter. It is a floor under the backoff.
+//! a date relative to the response's own `Date` so that a wrong clock does not matter. It is a floor under the backoff. What is
+//! malformed, a weekday that does not fit its date included, is as if it were absent; of several fields the longest valid
+//! one counts; and fractions of a second, though no grammar allows them, are rounded up.
 //!
 //! # Example
 //!

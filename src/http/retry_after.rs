@@ -56,7 +56,7 @@ fn parse_seconds(value: &str) -> Option<Duration> {
 
 /// Any of the three forms that a recipient must accept (§5.6.7).
 ///
-/// httpdate does the calendar. It is helped in two places: the two-digit year of the RFC 850 form slides with the
+/// httpdate does the calendar; a weekday that does not fit its date is malformed. It is helped in two places: the two-digit year of the RFC 850 form slides with the
 /// present, where httpdate's is fixed; and second 60 is legal grammar, where httpdate refuses it.
 fn parse_date(text: &str, now: &impl Fn() -> SystemTime) -> Option<SystemTime> {
     let unfolded = unfold_year(text, now);
