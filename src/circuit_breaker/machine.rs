@@ -221,7 +221,7 @@ impl Machine {
         let failed = match seen.outcome {
             Outcome::Neutral if seen.throttled && hint > 0 => {
                 // It is there, and said when to come back: no earlier probe will learn more.
-                return self.open(state, state.reopened, hint, around);
+                return self.open_until(state, state.reopened, hint, around);
             }
             Outcome::Neutral => return self.probes.release(probe),
             Outcome::Failure => true,
@@ -286,16 +286,19 @@ impl Machine {
         }
     }
 
+    /// Opens for its own time, or for as long as a hint asks where that is longer.
+    fn open(&self, from: State, reopened: u8, hint: u64, around: &impl Surroundings) {
+        let time = self.live.open_for(reopened, around.random()).max(hint);
+        self.open_until(from, reopened, time, around);
+    }
+
     /// Opens, once: whoever loses the race has nothing left to do.
-    fn open(&self, from: State, reopened: u8, at_least: u64, around: &impl Surroundings) {
+    fn open_until(&self, from: State, reopened: u8, time: u64, around: &impl Surroundings) {
         let open = from.next(Phase::Open, reopened);
         // Asked for before the transition, so that nothing of the caller's runs between it and its end.
-        let (now, time) = (
-            around.now(),
-            self.live.open_for(reopened, around.random()).max(at_least),
-        );
+        let end = around.now().saturating_add(time);
         if self.state.change(from, open) {
-            self.until.set(open.tag(), now.saturating_add(time));
+            self.until.set(open.tag(), end);
             around.changed(Change { from, to: open });
         }
     }

@@ -6,9 +6,12 @@
     clippy::expect_used,
     clippy::missing_panics_doc,
     clippy::panic,
+    clippy::unnecessary_wraps,
     clippy::unwrap_used,
     reason = "shared by tests that each use a part of it; it reads tokio's paused clock to log times"
 )]
+
+pub mod breaker;
 
 use std::collections::VecDeque;
 use std::future::Future;
