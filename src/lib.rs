@@ -102,3 +102,8 @@ pub use stack::Stack;
 #[cfg(feature = "tool")]
 pub use tool::ToolPolicy;
 pub use verdict::{Hint, Verdict};
+
+/// The README's examples compile.
+#[cfg(all(doctest, feature = "http"))]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
