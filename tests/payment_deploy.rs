@@ -15,6 +15,10 @@ use crate::scenario::Scenario;
 #[path = "../examples/payment_deploy/args.rs"]
 mod args;
 #[path = "../examples/payment_deploy/chart.rs"]
+#[expect(
+    dead_code,
+    reason = "the test draws into memory, the example into a file"
+)]
 mod chart;
 #[path = "../examples/payment_deploy/client.rs"]
 mod client;
@@ -46,8 +50,8 @@ async fn the_four_clients_do_what_the_example_claims() {
     let scenario = short();
     let mut runs = Vec::new();
     for kind in Kind::ALL {
-        let run = load::run(kind, &scenario, &ProgressBar::hidden());
-        runs.push(run.await.unwrap());
+        let hidden = ProgressBar::hidden();
+        runs.push(load::run(kind, &scenario, &hidden).await.unwrap());
     }
     let report = Report { runs };
     let figures = report.to_string();

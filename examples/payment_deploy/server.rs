@@ -134,7 +134,8 @@ async fn handle(
         .and_then(|key| key.to_str().ok())
         .map(str::to_owned);
     let charging = Arc::clone(&api);
-    let charged = spawn_blocking(move || charge(&lock(&charging.charges), order, key)).await;
+    let charged =
+        spawn_blocking(move || charge(&lock(&charging.charges), order, key.as_deref())).await;
     let Ok(Ok(charge)) = charged else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
@@ -183,13 +184,13 @@ fn open(file: &std::path::Path) -> rusqlite::Result<Connection> {
 }
 
 /// Charges the card, or finds the charge that was made with this key. Without a key there is nothing to find.
-fn charge(connection: &Connection, order: u32, key: Option<String>) -> rusqlite::Result<Charge> {
+fn charge(connection: &Connection, order: u32, key: Option<&str>) -> rusqlite::Result<Charge> {
     let made: Option<i64> = connection
         .prepare_cached(
             "INSERT INTO charges (order_id, idempotency_key) VALUES (?1, ?2)
              ON CONFLICT (idempotency_key) DO NOTHING RETURNING id",
         )?
-        .query_row((order, &key), |row| row.get(0))
+        .query_row((order, key), |row| row.get(0))
         .optional()?;
     if let Some(id) = made {
         return Ok(Charge {
@@ -200,7 +201,7 @@ fn charge(connection: &Connection, order: u32, key: Option<String>) -> rusqlite:
     }
     connection
         .prepare_cached("SELECT id, order_id FROM charges WHERE idempotency_key = ?1")?
-        .query_row([&key], |row| {
+        .query_row([key], |row| {
             Ok(Charge {
                 id: row.get(0)?,
                 order: row.get(1)?,
