@@ -7,14 +7,13 @@ mod support;
 
 use std::time::Duration;
 
-use http::Request;
 use support::{Readiness, Script, Step};
 use tokio::time::timeout;
 use tower::limit::ConcurrencyLimit;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 use tower_composure::{
     Backoff, BreakerOpen, Budget, BudgetLayer, CircuitBreaker, CircuitBreakerLayer, DeadlineLayer,
-    Effect, IdempotencyKeyLayer, RetryLayer, Stack,
+    Effect, RetryLayer, Stack,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -106,21 +105,6 @@ async fn case_069_the_same_over_a_real_limit_and_a_real_buffer() {
     let stack = Stack::builder(Effect::Read).build().unwrap();
     calls(stack.layer(limited)).await;
     calls(stack.layer(buffered)).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_key_layer_passes_readiness_on() {
-    type Http = Script<Request<()>, u32, &'static str>;
-    let inner = Http::new([Step::Ok(1)]);
-    let service = ServiceBuilder::new()
-        .layer(IdempotencyKeyLayer::new())
-        .layer(RetryLayer::new(Effect::Read))
-        .service(inner.clone());
-    for _ in 0..3 {
-        let post = Request::post("/").body(()).unwrap();
-        service.clone().oneshot(post).await.unwrap();
-    }
-    assert_eq!((inner.readies(), inner.calls()), (3, 3));
 }
 
 #[tokio::test(start_paused = true)]
@@ -274,4 +258,19 @@ async fn a_deadline_that_has_passed_gives_the_permit_back() {
     late.call(1).await.unwrap_err();
     let other = timeout(SECOND, limited.oneshot(2)).await;
     assert_eq!(other.expect("the permit is back").unwrap(), 1);
+}
+
+#[cfg(feature = "http")]
+#[tokio::test(start_paused = true)]
+async fn the_key_layer_passes_readiness_on() {
+    let inner = Script::<http::Request<()>, u32, &'static str>::new([Step::Ok(1)]);
+    let service = ServiceBuilder::new()
+        .layer(tower_composure::IdempotencyKeyLayer::new())
+        .layer(RetryLayer::new(Effect::Read))
+        .service(inner.clone());
+    for _ in 0..3 {
+        let post = http::Request::post("/").body(()).unwrap();
+        service.clone().oneshot(post).await.unwrap();
+    }
+    assert_eq!((inner.readies(), inner.calls()), (3, 3));
 }
