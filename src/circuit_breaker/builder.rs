@@ -167,8 +167,9 @@ impl CircuitBreakerBuilder {
         self
     }
 
-    /// The longest it stays half-open; then it opens again, for longer. By default it stays half-open, and keeps
-    /// admitting probes, until they have decided.
+    /// The longest it stays half-open; then the probes that there were decide: it closes where some have succeeded and
+    /// the rest does not speak against it, and opens again where none has. By default it stays half-open, and keeps
+    /// admitting probes, until all of them have ended.
     pub const fn max_half_open(mut self, time: Duration) -> Self {
         self.max_half_open = Some(time);
         self

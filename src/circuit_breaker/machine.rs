@@ -133,7 +133,6 @@ impl Machine {
         loop {
             let state = self.state.load();
             match state.phase {
-                Phase::Closed | Phase::ForcedClosed | Phase::ForcedOpen => return state,
                 Phase::Open => {
                     let now = around.now();
                     if self.remaining(state, now) > 0 {
@@ -144,22 +143,29 @@ impl Machine {
                         self.since.set(next.tag(), now);
                     }
                 }
-                Phase::HalfOpen => {
-                    let Some(limit) = self.live.max_half_open() else {
-                        return state;
-                    };
-                    let now = around.now();
-                    let overdue = self
-                        .since
-                        .of(state.tag())
-                        .is_some_and(|since| now.saturating_sub(since) >= limit);
-                    if !overdue {
-                        return state;
+                Phase::HalfOpen if self.is_overdue(state, around) => {
+                    // The probes that there were decide. Where none has succeeded, nothing speaks for closing; where
+                    // some have, waiting for the rest could go on for ever.
+                    let tally = self.probes.tally(state.tag());
+                    if tally.successes > 0 && !self.live.probes_fail(tally, true) {
+                        self.change(state, state.next(Phase::Closed, 0), around);
+                    } else {
+                        self.open(state, state.reopened.saturating_add(1), 0, around);
                     }
-                    self.open(state, state.reopened.saturating_add(1), 0, around);
+                }
+                Phase::Closed | Phase::HalfOpen | Phase::ForcedClosed | Phase::ForcedOpen => {
+                    return state;
                 }
             }
         }
+    }
+
+    /// Whether it has been half-open for as long as it may be.
+    fn is_overdue(&self, state: State, around: &impl Surroundings) -> bool {
+        let since = || self.since.of(state.tag());
+        self.live.max_half_open().is_some_and(|limit| {
+            since().is_some_and(|since| around.now().saturating_sub(since) >= limit)
+        })
     }
 
     /// Counts an outcome in the generation its call was admitted in; in any other it is ignored.

@@ -29,6 +29,15 @@ pub(super) struct Tally {
     pub(super) failures: u64,
 }
 
+impl Tally {
+    const fn of(value: u64) -> Self {
+        Self {
+            successes: value & SUCCESSES_MASK,
+            failures: value >> FAILURES_SHIFT,
+        }
+    }
+}
+
 const FAILURES_SHIFT: u32 = 24;
 const SUCCESSES_MASK: u64 = (1 << FAILURES_SHIFT) - 1;
 
@@ -103,10 +112,13 @@ impl Probes {
                 (!current.is_newer_than(tag)).then(|| tag.with(after(word)))
             })
             .map_or(0, after);
-        Tally {
-            successes: tally & SUCCESSES_MASK,
-            failures: tally >> FAILURES_SHIFT,
-        }
+        Tally::of(tally)
+    }
+
+    /// How the probes of a period have ended so far.
+    pub(super) fn tally(&self, tag: Tag) -> Tally {
+        let (current, tally) = Tag::split(self.tally.load(Ordering::Relaxed));
+        Tally::of(if current == tag { tally } else { 0 })
     }
 
     /// As many places as the settings ask for, of those there are.

@@ -2,8 +2,8 @@
 //!
 //! Layers do not talk through the request, so any request type works. They talk through a scope: a handful of cells
 //! of the thread that are set while a call or a poll of an inner service runs and put back afterwards. In scope are the
-//! [`Deadline`] (it only ever narrows), the budget and the breaker that are lent to the retry below, the [`Attempt`]
-//! and whether a retry layer above owns this call, and the [`IdempotencyKey`]. A service at the bottom reads them with
+//! [`Deadline`](crate::Deadline) (it only ever narrows), the budget and the breaker that are lent to the retry below, the [`Attempt`](crate::Attempt)
+//! and whether a retry layer above owns this call, and the [`IdempotencyKey`](crate::IdempotencyKey). A service at the bottom reads them with
 //! no plumbing:
 //!
 //! ```

@@ -14,7 +14,7 @@
 //! - For errors of which only the type matters, an [`Effect`]: `RetryLayer::new(Effect::Read)`. A response is a
 //!   success. An error is what its type says, at any depth of its sources: [`BreakerOpen`](crate::BreakerOpen) is
 //!   `Rejected`, a refused connection is `Refused`, and everything else is `Unknown`.
-//! - For everything else, a closure: [`policy_fn`].
+//! - For everything else, a closure: [`policy_fn()`].
 //!
 //! # How to write one
 //!
