@@ -64,9 +64,18 @@ fn budgets() -> Vec<Case> {
     };
     let mutex = || Arc::new(Mutex::new(20_000_u64));
     vec![
-        case(DEPOSIT, "tower-composure", ours(), |budget, _| budget.deposit()),
-        case(DEPOSIT, "tower TpsBudget", tower(), |budget, _| budget.deposit()),
-        case(DEPOSIT, "tower-resilience token bucket", resilience(), |budget, _| budget.deposit()),
+        case(DEPOSIT, "tower-composure", ours(), |budget, _| {
+            budget.deposit()
+        }),
+        case(DEPOSIT, "tower TpsBudget", tower(), |budget, _| {
+            budget.deposit()
+        }),
+        case(
+            DEPOSIT,
+            "tower-resilience token bucket",
+            resilience(),
+            |budget, _| budget.deposit(),
+        ),
         case(DEPOSIT, "std Mutex", mutex(), |balance, _| {
             let mut balance = balance.lock().expect("nothing panics in it");
             *balance = (*balance + 100).min(20_000);
@@ -79,10 +88,15 @@ fn budgets() -> Vec<Case> {
             budget.deposit();
             let _ = std::hint::black_box(budget.withdraw());
         }),
-        case(BOTH, "tower-resilience token bucket", resilience(), |budget, _| {
-            budget.deposit();
-            let _ = std::hint::black_box(budget.try_withdraw());
-        }),
+        case(
+            BOTH,
+            "tower-resilience token bucket",
+            resilience(),
+            |budget, _| {
+                budget.deposit();
+                let _ = std::hint::black_box(budget.try_withdraw());
+            },
+        ),
         case(BOTH, "std Mutex", mutex(), |balance, _| {
             let mut balance = balance.lock().expect("nothing panics in it");
             *balance = (*balance + 100).min(20_000);
@@ -106,22 +120,40 @@ fn breakers() -> Vec<Case> {
         .expect("settings that work");
     let backoff = || failsafe::backoff::constant(Duration::from_secs(30));
     let failsafe_streak = failsafe::failure_policy::consecutive_failures(5, backoff());
-    let recloser = recloser::AsyncRecloser::from(recloser::Recloser::custom().closed_len(100).build());
+    let recloser =
+        recloser::AsyncRecloser::from(recloser::Recloser::custom().closed_len(100).build());
     vec![
-        case(BREAKER, "bare inner, no breaker", Bare, |service, number| call(service, number)),
-        case(BREAKER, "tower-composure, count window", ours(built()), |service, number| {
-            call(service, number);
-        }),
-        case(BREAKER, "tower-composure, failures in a row", ours(streak), |service, number| {
-            call(service, number);
-        }),
+        case(
+            BREAKER,
+            "bare inner, no breaker",
+            Bare,
+            |service, number| call(service, number),
+        ),
+        case(
+            BREAKER,
+            "tower-composure, count window",
+            ours(built()),
+            |service, number| {
+                call(service, number);
+            },
+        ),
+        case(
+            BREAKER,
+            "tower-composure, failures in a row",
+            ours(streak),
+            |service, number| {
+                call(service, number);
+            },
+        ),
         case(
             BREAKER,
             "tower-composure, time window",
             ours(built().time_window(Duration::from_secs(30))),
             |service, number| call(service, number),
         ),
-        case(BREAKER, "recloser", recloser, |breaker, number| drive(breaker.call(answer(number)))),
+        case(BREAKER, "recloser", recloser, |breaker, number| {
+            drive(breaker.call(answer(number)))
+        }),
         case(
             BREAKER,
             "failsafe, default policy",
@@ -131,7 +163,9 @@ fn breakers() -> Vec<Case> {
         case(
             BREAKER,
             "failsafe, failures in a row",
-            failsafe::Config::new().failure_policy(failsafe_streak).build(),
+            failsafe::Config::new()
+                .failure_policy(failsafe_streak)
+                .build(),
             |breaker, number| drive(breaker.call(answer(number))),
         ),
         case(

@@ -15,7 +15,10 @@ use tower_composure::{CircuitBreaker, CircuitBreakerLayer, Effect};
 const ROUND: Duration = Duration::from_millis(8);
 
 fn main() {
-    let rounds: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(41);
+    let rounds: usize = std::env::args()
+        .nth(1)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(41);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
@@ -54,7 +57,12 @@ fn calibrate(case: &Case, handle: &tokio::runtime::Handle) -> [u64; 2] {
     })
 }
 
-fn round(case: &Case, threads: usize, operations: u64, handle: &tokio::runtime::Handle) -> Option<f64> {
+fn round(
+    case: &Case,
+    threads: usize,
+    operations: u64,
+    handle: &tokio::runtime::Handle,
+) -> Option<f64> {
     let (rate, preempted) = measure(case, threads, operations, handle);
     (!preempted).then_some(rate)
 }
@@ -89,10 +97,21 @@ fn measure(
                 })
             })
             .collect();
-        started.into_iter().map(|thread| thread.join().expect("no case panics")).collect()
+        started
+            .into_iter()
+            .map(|thread| thread.join().expect("no case panics"))
+            .collect()
     });
-    let start = results.iter().map(|result| result.0).min().expect("a thread");
-    let end = results.iter().map(|result| result.1).max().expect("a thread");
+    let start = results
+        .iter()
+        .map(|result| result.0)
+        .min()
+        .expect("a thread");
+    let end = results
+        .iter()
+        .map(|result| result.1)
+        .max()
+        .expect("a thread");
     let total = operations as f64 * threads as f64;
     let rate = total / (end - start).as_secs_f64() / 1e6;
     (rate, results.iter().any(|result| result.2))
@@ -119,7 +138,12 @@ fn report(cases: &[Case], rates: &BTreeMap<(usize, usize), Vec<f64>>) -> Table {
         let both = [1, 2].map(|threads| median(rates.get(&(index, threads))));
         println!(
             "| {} | {} | {:.2} | {:.2} | {}, {} |",
-            case.pattern, case.name, both[0], both[1], kept(1), kept(2)
+            case.pattern,
+            case.name,
+            both[0],
+            both[1],
+            kept(1),
+            kept(2)
         );
         table.insert((case.pattern, case.name), both);
     }
@@ -141,14 +165,30 @@ fn goals(table: &Table) {
     println!();
     let ours = "tower-composure";
     let tower = "tower TpsBudget";
-    goal("a deposit into a full bucket, 2 threads, to tower's", two(DEPOSIT, ours) / two(DEPOSIT, tower), 50.0);
-    goal("deposit and withdraw, 2 threads, to tower's", two(BOTH, ours) / two(BOTH, tower), 4.0);
+    goal(
+        "a deposit into a full bucket, 2 threads, to tower's",
+        two(DEPOSIT, ours) / two(DEPOSIT, tower),
+        50.0,
+    );
+    goal(
+        "deposit and withdraw, 2 threads, to tower's",
+        two(BOTH, ours) / two(BOTH, tower),
+        4.0,
+    );
     let windowed = two(BREAKER, "recloser").max(two(BREAKER, "failsafe, default policy"));
     let count = two(BREAKER, "tower-composure, count window");
-    goal("a breaker with a window, 2 threads, to the faster of recloser and failsafe", count / windowed, 1.5);
+    goal(
+        "a breaker with a window, 2 threads, to the faster of recloser and failsafe",
+        count / windowed,
+        1.5,
+    );
     let faster = two(BREAKER, "recloser").max(two(BREAKER, "failsafe, failures in a row"));
     let streak = two(BREAKER, "tower-composure, failures in a row");
-    goal("a breaker by failures in a row, 2 threads, likewise", streak / faster, 2.0);
+    goal(
+        "a breaker by failures in a row, 2 threads, likewise",
+        streak / faster,
+        2.0,
+    );
 }
 
 /// A time window costs the same with a hundred records in it as with a hundred thousand.
@@ -176,5 +216,8 @@ fn time_window_at_volume() {
     };
     let (few, many) = (cost(100), cost(100_000));
     let met = if many <= few * 1.2 { "met" } else { "NOT MET" };
-    println!("{met}: a call in a time window at 100,000 records to one at 100: {:.2}, {many:.0} and {few:.0} ns", many / few);
+    println!(
+        "{met}: a call in a time window at 100,000 records to one at 100: {:.2}, {many:.0} and {few:.0} ns",
+        many / few
+    );
 }

@@ -1,0 +1,69 @@
+//! A call that succeeds at once allocates nothing.
+
+use std::alloc::System;
+use std::time::Duration;
+
+use composure_benches::{Bare, call};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tower::{Layer, Service};
+use tower_composure::{
+    Budget, BudgetLayer, CircuitBreaker, CircuitBreakerLayer, DeadlineLayer, Effect, RetryLayer,
+    Stack,
+};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn allocations(mut service: impl Service<u64>) -> usize {
+    // The first calls register the thread's locals and fill the breaker's window.
+    (0..200).for_each(|number| call(&mut service, number));
+    let region = Region::new(ALLOCATOR);
+    (0..1000).for_each(|number| call(&mut service, number));
+    region.change().allocations
+}
+
+// One test, since the allocator counts for the whole process.
+#[test]
+fn no_layer_allocates_where_the_service_is_ready_at_once() {
+    let retry = || RetryLayer::new(Effect::Read);
+    let breaker = || CircuitBreakerLayer::new(CircuitBreaker::default(), Effect::Read);
+    assert_eq!(allocations(Bare), 0);
+    assert_eq!(allocations(retry().layer(Bare)), 0, "retry");
+    assert_eq!(
+        allocations(BudgetLayer::default().layer(retry().layer(Bare))),
+        0,
+        "budget"
+    );
+    let earning = Budget::builder()
+        .starting_empty()
+        .burst(1_000_000)
+        .build()
+        .unwrap();
+    assert_eq!(
+        allocations(BudgetLayer::new(earning).layer(retry().layer(Bare))),
+        0,
+        "deposits"
+    );
+    assert_eq!(
+        allocations(DeadlineLayer::call(Duration::from_secs(1)).layer(Bare)),
+        0,
+        "deadline"
+    );
+    assert_eq!(allocations(breaker().layer(Bare)), 0, "breaker");
+    let timed = CircuitBreaker::builder()
+        .time_window(Duration::from_secs(1))
+        .slow_calls(Duration::from_secs(1), 0.5)
+        .build()
+        .unwrap();
+    let timed = CircuitBreakerLayer::new(timed, Effect::Read);
+    assert_eq!(
+        allocations(timed.layer(Bare)),
+        0,
+        "time window and slow calls"
+    );
+    assert_eq!(
+        allocations(Stack::builder(Effect::Read).build().unwrap().layer(Bare)),
+        0,
+        "stack"
+    );
+}
