@@ -2,7 +2,6 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
@@ -33,7 +32,7 @@ pin_project! {
             #[pin]
             inner: F,
             permit: Option<Permit>,
-            policy: Arc<P>,
+            policy: P,
             attempt: Attempt,
         },
         // The call was refused; the inner service has not seen it.
@@ -47,7 +46,7 @@ impl<F, P, Req> CircuitBreakerFuture<F, P, Req> {
     pub(super) const fn admitted(
         inner: F,
         permit: Option<Permit>,
-        policy: Arc<P>,
+        policy: P,
         attempt: Attempt,
     ) -> Self {
         Self {
@@ -97,7 +96,7 @@ where
                 } else {
                     let outcome = ready!(polled);
                     if let Some(permit) = permit.take() {
-                        settle(permit, policy.as_ref(), *attempt, outcome.as_ref());
+                        settle(permit, policy, *attempt, outcome.as_ref());
                     }
                     // The inner future has returned its outcome; it is dropped with this one.
                     return Poll::Ready(outcome.map_err(Into::into));

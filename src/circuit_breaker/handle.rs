@@ -42,6 +42,9 @@ pub struct CircuitBreaker {
     shared: Arc<Shared>,
 }
 
+/// Aligned, so that what is only read while all is well does not share a cache line with the count of clones, which
+/// every call changes.
+#[repr(align(128))]
 struct Shared {
     machine: Machine,
     built: Settings,

@@ -25,7 +25,7 @@ impl<P> CircuitBreakerLayer<P> {
     {
         KeyedCircuitBreakerLayer {
             breakers,
-            policy: Arc::new(policy),
+            policy,
             key: Arc::new(key),
         }
     }
@@ -34,7 +34,7 @@ impl<P> CircuitBreakerLayer<P> {
 /// Puts each request behind the breaker of what it calls. From [`CircuitBreakerLayer::keyed`].
 pub struct KeyedCircuitBreakerLayer<P, F> {
     breakers: CircuitBreakers,
-    policy: Arc<P>,
+    policy: P,
     key: Arc<F>,
 }
 
@@ -42,18 +42,18 @@ pub struct KeyedCircuitBreakerLayer<P, F> {
 pub struct KeyedCircuitBreakerService<S, P, F> {
     inner: Ready<S>,
     breakers: CircuitBreakers,
-    policy: Arc<P>,
+    policy: P,
     key: Arc<F>,
 }
 
-impl<S, P, F> Layer<S> for KeyedCircuitBreakerLayer<P, F> {
+impl<S, P: Clone, F> Layer<S> for KeyedCircuitBreakerLayer<P, F> {
     type Service = KeyedCircuitBreakerService<S, P, F>;
 
     fn layer(&self, inner: S) -> Self::Service {
         KeyedCircuitBreakerService {
             inner: Ready::new(inner),
             breakers: self.breakers.clone(),
-            policy: Arc::clone(&self.policy),
+            policy: self.policy.clone(),
             key: Arc::clone(&self.key),
         }
     }
@@ -63,7 +63,7 @@ impl<S, P, F, Req> Service<Req> for KeyedCircuitBreakerService<S, P, F>
 where
     S: Service<Req> + Clone,
     S::Error: Into<BoxError>,
-    P: Policy<Req, S::Response, S::Error>,
+    P: Policy<Req, S::Response, S::Error> + Clone,
     F: Fn(&Req) -> Option<&str>,
 {
     type Response = S::Response;
@@ -83,22 +83,22 @@ where
     }
 }
 
-impl<P, F> Clone for KeyedCircuitBreakerLayer<P, F> {
+impl<P: Clone, F> Clone for KeyedCircuitBreakerLayer<P, F> {
     fn clone(&self) -> Self {
         Self {
             breakers: self.breakers.clone(),
-            policy: Arc::clone(&self.policy),
+            policy: self.policy.clone(),
             key: Arc::clone(&self.key),
         }
     }
 }
 
-impl<S: Clone, P, F> Clone for KeyedCircuitBreakerService<S, P, F> {
+impl<S: Clone, P: Clone, F> Clone for KeyedCircuitBreakerService<S, P, F> {
     fn clone(&self) -> Self {
         Self {
             inner: self.inner.clone(),
             breakers: self.breakers.clone(),
-            policy: Arc::clone(&self.policy),
+            policy: self.policy.clone(),
             key: Arc::clone(&self.key),
         }
     }

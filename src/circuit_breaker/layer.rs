@@ -1,5 +1,4 @@
 use std::fmt;
-use std::sync::Arc;
 
 use tower_layer::Layer;
 
@@ -7,34 +6,30 @@ use super::{CircuitBreaker, CircuitBreakerService};
 
 /// Puts a circuit breaker around a service. See the [module](crate::circuit_breaker).
 ///
-/// The breaker lives in the layer: all services made from it and all their clones share it.
+/// The breaker lives in the layer: all services made from it and all their clones share it. The policy is cloned with
+/// each of them and into each call, as tower's policies are: it should be cheap to clone.
+#[derive(Clone)]
 pub struct CircuitBreakerLayer<P> {
     breaker: Option<CircuitBreaker>,
-    policy: Arc<P>,
+    policy: P,
 }
 
 impl<P> CircuitBreakerLayer<P> {
     /// A breaker, and the policy that says what an outcome means. Give it the policy of the retry below.
-    pub fn new(breaker: CircuitBreaker, policy: P) -> Self {
-        Self::shared(Some(breaker), Arc::new(policy))
+    pub const fn new(breaker: CircuitBreaker, policy: P) -> Self {
+        Self::maybe(Some(breaker), policy)
     }
 
-    pub(crate) const fn shared(breaker: Option<CircuitBreaker>, policy: Arc<P>) -> Self {
+    pub(crate) const fn maybe(breaker: Option<CircuitBreaker>, policy: P) -> Self {
         Self { breaker, policy }
     }
 }
 
-impl<P, S> Layer<S> for CircuitBreakerLayer<P> {
+impl<P: Clone, S> Layer<S> for CircuitBreakerLayer<P> {
     type Service = CircuitBreakerService<S, P>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        CircuitBreakerService::new(inner, self.breaker.clone(), Arc::clone(&self.policy))
-    }
-}
-
-impl<P> Clone for CircuitBreakerLayer<P> {
-    fn clone(&self) -> Self {
-        Self::shared(self.breaker.clone(), Arc::clone(&self.policy))
+        CircuitBreakerService::new(inner, self.breaker.clone(), self.policy.clone())
     }
 }
 

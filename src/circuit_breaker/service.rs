@@ -1,5 +1,4 @@
 use std::fmt;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,11 +15,11 @@ use crate::ready::Ready;
 pub struct CircuitBreakerService<S, P> {
     inner: Ready<S>,
     breaker: Option<CircuitBreaker>,
-    policy: Arc<P>,
+    policy: P,
 }
 
 impl<S, P> CircuitBreakerService<S, P> {
-    pub(super) const fn new(inner: S, breaker: Option<CircuitBreaker>, policy: Arc<P>) -> Self {
+    pub(super) const fn new(inner: S, breaker: Option<CircuitBreaker>, policy: P) -> Self {
         Self {
             inner: Ready::new(inner),
             breaker,
@@ -48,7 +47,7 @@ impl<S, P, Req> Service<Req> for CircuitBreakerService<S, P>
 where
     S: Service<Req> + Clone,
     S::Error: Into<BoxError>,
-    P: Policy<Req, S::Response, S::Error>,
+    P: Policy<Req, S::Response, S::Error> + Clone,
 {
     type Response = S::Response;
     type Error = BoxError;
@@ -74,19 +73,19 @@ where
 pub(super) fn admitted<S, P, Req>(
     inner: &mut Ready<S>,
     mut permit: Option<Permit>,
-    policy: &Arc<P>,
+    policy: &P,
     request: Req,
 ) -> CircuitBreakerFuture<S::Future, P, Req>
 where
     S: Service<Req>,
-    P: Policy<Req, S::Response, S::Error>,
+    P: Policy<Req, S::Response, S::Error> + Clone,
 {
     let attempt = Attempt::first(policy.effect(&request)).with_key(policy.keyed(&request));
     let called = {
         let _lending = Lending::enter(&mut permit);
         inner.call(request)
     };
-    CircuitBreakerFuture::admitted(called, permit, Arc::clone(policy), attempt)
+    CircuitBreakerFuture::admitted(called, permit, policy.clone(), attempt)
 }
 
 /// Refuses the call, and gives back whatever readiness was taken for it.
@@ -99,12 +98,12 @@ pub(super) fn refused<S: Clone, F, P, Req>(
 }
 
 /// Readiness counts for one instance and one call; a clone starts without it.
-impl<S: Clone, P> Clone for CircuitBreakerService<S, P> {
+impl<S: Clone, P: Clone> Clone for CircuitBreakerService<S, P> {
     fn clone(&self) -> Self {
         Self {
             inner: self.inner.clone(),
             breaker: self.breaker.clone(),
-            policy: Arc::clone(&self.policy),
+            policy: self.policy.clone(),
         }
     }
 }

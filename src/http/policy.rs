@@ -18,8 +18,15 @@ use crate::{clock, see};
 ///
 /// It works over any body and any error that is `'static`. It sees into `BoxError`, io's and hyper-util's errors and
 /// this crate's own; another error type is registered with [`see`](Self::see), and one that is not is `Unknown`.
+///
+/// Cheap to clone: clones share one table.
 #[derive(Clone)]
 pub struct HttpPolicy {
+    rules: Arc<Rules>,
+}
+
+#[derive(Clone)]
+struct Rules {
     statuses: Vec<(StatusCode, Verdict)>,
     methods: Vec<(Method, Effect)>,
     honours_keys: bool,
@@ -33,45 +40,55 @@ type Sight = Arc<dyn Fn(&dyn Any, &mut dyn FnMut(&(dyn Error + 'static))) + Send
 impl HttpPolicy {
     /// The table of the [module](crate::http); keys are not honoured.
     pub fn new() -> Self {
-        Self {
+        let rules = Rules {
             statuses: Vec::new(),
             methods: Vec::new(),
             honours_keys: false,
             key_header: IDEMPOTENCY_KEY,
             sights: Vec::new(),
             wall: Arc::new(clock::wall),
+        };
+        Self {
+            rules: Arc::new(rules),
         }
+    }
+
+    /// The rules of this policy alone, to be changed.
+    fn rules(&mut self) -> &mut Rules {
+        Arc::make_mut(&mut self.rules)
     }
 
     /// What a status means for this server. A `Retry-After` beside it still counts; a hint in the verdict is used where
     /// there is none.
     #[must_use]
     pub fn status(mut self, status: StatusCode, verdict: Verdict) -> Self {
-        self.statuses.retain(|(known, _)| *known != status);
-        self.statuses.push((status, verdict));
+        let statuses = &mut self.rules().statuses;
+        statuses.retain(|(known, _)| *known != status);
+        statuses.push((status, verdict));
         self
     }
 
     /// What a method does on this server.
     #[must_use]
     pub fn method(mut self, method: Method, effect: Effect) -> Self {
-        self.methods.retain(|(known, _)| *known != method);
-        self.methods.push((method, effect));
+        let methods = &mut self.rules().methods;
+        methods.retain(|(known, _)| *known != method);
+        methods.push((method, effect));
         self
     }
 
     /// States that the server honours idempotency keys: a write that carries one is then an
     /// [`IdempotentWrite`](Effect::IdempotentWrite). Default no: a general client cannot assume it.
     #[must_use]
-    pub const fn server_honours_keys(mut self, honours: bool) -> Self {
-        self.honours_keys = honours;
+    pub fn server_honours_keys(mut self, honours: bool) -> Self {
+        self.rules().honours_keys = honours;
         self
     }
 
     /// The header a key is found in. Default `idempotency-key`. A header without a value is no key.
     #[must_use]
     pub fn key_header(mut self, header: HeaderName) -> Self {
-        self.key_header = header;
+        self.rules().key_header = header;
         self
     }
 
@@ -87,7 +104,7 @@ impl HttpPolicy {
     /// ```
     #[must_use]
     pub fn see<E: 'static>(mut self, look: fn(&E) -> Option<&(dyn Error + 'static)>) -> Self {
-        self.sights.push(Arc::new(move |any, found| {
+        self.rules().sights.push(Arc::new(move |any, found| {
             if let Some(error) = any.downcast_ref::<E>().and_then(look) {
                 found(error);
             }
@@ -98,19 +115,23 @@ impl HttpPolicy {
     /// The wall clock that a date in `Retry-After` is compared with where the response has no `Date`. For tests.
     #[must_use]
     pub fn wall_clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
-        self.wall = Arc::new(now);
+        self.rules().wall = Arc::new(now);
         self
     }
 
     fn of_response<B>(&self, response: &Response<B>) -> Verdict {
         let status = response.status();
-        let known = self.statuses.iter().find(|(known, _)| *known == status);
+        let known = self
+            .rules
+            .statuses
+            .iter()
+            .find(|(known, _)| *known == status);
         let verdict = known.map_or_else(|| of_status(status), |(_, verdict)| *verdict);
         let may_be_temporary = status == StatusCode::PAYLOAD_TOO_LARGE && known.is_none();
         if !verdict.is_retryable() && !may_be_temporary {
             return verdict;
         }
-        let Some(wait) = retry_after::delay(response.headers(), || (self.wall)()) else {
+        let Some(wait) = retry_after::delay(response.headers(), || (self.rules.wall)()) else {
             return verdict;
         };
         let hint = Hint::after(wait);
@@ -126,7 +147,7 @@ impl HttpPolicy {
             return errors::verdict(error);
         }
         let mut verdict = None;
-        for sight in &self.sights {
+        for sight in &self.rules.sights {
             sight(error, &mut |error| verdict = Some(errors::verdict(error)));
         }
         verdict.unwrap_or(Verdict::UNKNOWN)
@@ -161,7 +182,11 @@ impl<A, B, E: 'static> Policy<Request<A>, Response<B>, E> for HttpPolicy {
             .get::<Effect>()
             .copied()
             .or_else(|| {
-                let known = self.methods.iter().find(|(known, _)| known == method)?;
+                let known = self
+                    .rules
+                    .methods
+                    .iter()
+                    .find(|(known, _)| known == method)?;
                 Some(known.1)
             })
             .unwrap_or(match *method {
@@ -169,7 +194,7 @@ impl<A, B, E: 'static> Policy<Request<A>, Response<B>, E> for HttpPolicy {
                 Method::PUT | Method::DELETE => Effect::IdempotentWrite,
                 _ => Effect::Write,
             });
-        if effect == Effect::Write && self.honours_keys && self.has_key(request) {
+        if effect == Effect::Write && self.rules.honours_keys && self.has_key(request) {
             Effect::IdempotentWrite
         } else {
             effect
@@ -197,7 +222,7 @@ impl HttpPolicy {
     fn has_key<A>(&self, request: &Request<A>) -> bool {
         request
             .headers()
-            .get_all(&self.key_header)
+            .get_all(&self.rules.key_header)
             .iter()
             .any(|value| !value.is_empty())
     }
@@ -206,10 +231,10 @@ impl HttpPolicy {
 impl fmt::Debug for HttpPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpPolicy")
-            .field("statuses", &self.statuses)
-            .field("methods", &self.methods)
-            .field("server_honours_keys", &self.honours_keys)
-            .field("key_header", &self.key_header)
+            .field("statuses", &self.rules.statuses)
+            .field("methods", &self.rules.methods)
+            .field("server_honours_keys", &self.rules.honours_keys)
+            .field("key_header", &self.rules.key_header)
             .finish_non_exhaustive()
     }
 }

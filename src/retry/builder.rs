@@ -11,7 +11,7 @@ use crate::rng::Random;
 /// Builds a [`RetryLayer`]. From [`RetryLayer::builder`].
 #[must_use = "a builder does nothing until it is built"]
 pub struct RetryLayerBuilder<P, R = CloneRequest> {
-    policy: Arc<P>,
+    policy: P,
     replay: R,
     max_attempts: Option<u32>,
     backoff: Backoff,
@@ -25,7 +25,7 @@ pub struct RetryLayerBuilder<P, R = CloneRequest> {
 }
 
 impl<P> RetryLayerBuilder<P> {
-    pub(crate) fn new(policy: Arc<P>) -> Self {
+    pub(crate) fn new(policy: P) -> Self {
         Self {
             policy,
             replay: CloneRequest,

@@ -10,7 +10,7 @@ use crate::rng::Random;
 
 /// What all services of a layer share.
 pub(super) struct Config<P, R> {
-    pub(super) policy: Arc<P>,
+    pub(super) policy: P,
     pub(super) replay: R,
     pub(super) settings: Settings,
 }

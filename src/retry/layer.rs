@@ -21,7 +21,7 @@ impl<P> RetryLayer<P> {
 
     /// Starts with the defaults.
     pub fn builder(policy: P) -> RetryLayerBuilder<P> {
-        RetryLayerBuilder::new(Arc::new(policy))
+        RetryLayerBuilder::new(policy)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::retry::{Backoff, CloneRequest, RetryLayerBuilder, RetrySwitch};
 /// Builds a [`Stack`]. From [`Stack::builder`].
 #[must_use = "a builder does nothing until it is built"]
 pub struct StackBuilder<P, K = NoKey, R = CloneRequest> {
-    policy: Arc<P>,
+    policy: P,
     breaker: Breaker,
     call_deadline: Duration,
     attempt_deadline: Option<Duration>,
@@ -31,16 +31,15 @@ enum Breaker {
 const CALL_DEADLINE: Duration = Duration::from_secs(8);
 const ATTEMPT_DEADLINE: Duration = Duration::from_secs(3);
 
-impl<P> StackBuilder<P> {
+impl<P: Clone> StackBuilder<P> {
     pub(super) fn new(policy: P) -> Self {
-        let policy = Arc::new(policy);
         Self {
             breaker: Breaker::Default,
             call_deadline: CALL_DEADLINE,
             attempt_deadline: None,
             key: NoKey,
             budget: BudgetLayer::default(),
-            retry: RetryLayerBuilder::new(Arc::clone(&policy)),
+            retry: RetryLayerBuilder::new(policy.clone()),
             policy,
         }
     }
@@ -172,7 +171,7 @@ impl<P, K, R> StackBuilder<P, K, R> {
         let attempt = self.attempt_limit()?;
         let breaker = self.resolve_breaker()?;
         Ok(Stack {
-            breaker: CircuitBreakerLayer::shared(breaker, self.policy),
+            breaker: CircuitBreakerLayer::maybe(breaker, self.policy),
             call: DeadlineLayer::call(self.call_deadline),
             key: self.key,
             budget: self.budget,

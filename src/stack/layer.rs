@@ -39,8 +39,8 @@ type Retrying<S, P, R> = BudgetService<RetryService<DeadlineService<S>, P, R>>;
 pub type StackService<S, P, K = NoKey, R = CloneRequest> =
     CircuitBreakerService<DeadlineService<<K as Layer<Retrying<S, P, R>>>::Service>, P>;
 
-impl<P> Stack<P> {
-    /// Starts with the defaults of the [module](crate::stack).
+impl<P: Clone> Stack<P> {
+    /// Starts with the defaults of the [module](crate::stack). Retry and breaker read one policy, so it is cloned.
     pub fn builder(policy: P) -> StackBuilder<P> {
         StackBuilder::new(policy)
     }
@@ -55,6 +55,7 @@ impl<P, K, R> Stack<P, K, R> {
 
 impl<S, P, K, R> Layer<S> for Stack<P, K, R>
 where
+    P: Clone,
     K: Layer<Retrying<S, P, R>>,
 {
     type Service = StackService<S, P, K, R>;
@@ -67,7 +68,7 @@ where
     }
 }
 
-impl<P, K: Clone, R> Clone for Stack<P, K, R> {
+impl<P: Clone, K: Clone, R> Clone for Stack<P, K, R> {
     fn clone(&self) -> Self {
         Self {
             breaker: self.breaker.clone(),
