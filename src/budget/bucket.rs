@@ -1,14 +1,14 @@
 //! The bucket: one atomic in millitokens, and one for the trickle.
 //!
 //! Whole thousandths make a ratio exact: 0.35 over 100 deposits is 35 tokens, where adding 0.1 ten times in floating
-//! point is not 1. Pure: time comes in as microseconds on the budget's own clock.
+//! point is not 1. Pure: time comes in as nanoseconds on the budget's own clock.
 
 use crate::sync::{AtomicU64, Ordering};
 
 /// A thousandth of a retry.
 pub(super) const TOKEN: u64 = 1000;
 
-const SECOND: u128 = 1_000_000;
+const SECOND: u128 = 1_000_000_000;
 
 /// A balance between zero and a cap.
 ///
@@ -103,14 +103,16 @@ impl Bucket {
         }
     }
 
-    /// What the time since `since` has earned in whole millitokens, and up to when that is: the rest is carried on.
+    /// What the time since `since` has earned in whole millitokens, and up to when that is: the rest is carried on, less
+    /// a fraction of a nanosecond, so that however often it is asked it never earns more than it was told to.
     fn earned(&self, since: u64, now: u64) -> (u64, u64) {
         let elapsed = u128::from(now.saturating_sub(since));
         let rate = u128::from(self.trickle);
         let earned = elapsed.saturating_mul(rate) / SECOND;
-        let Some(spent) = earned.saturating_mul(SECOND).checked_div(rate) else {
+        if rate == 0 {
             return (0, since);
-        };
+        }
+        let spent = earned.saturating_mul(SECOND).div_ceil(rate);
         let until = since.saturating_add(u64::try_from(spent).unwrap_or(u64::MAX));
         (u64::try_from(earned).unwrap_or(u64::MAX), until)
     }

@@ -127,10 +127,10 @@ impl Budget {
         Arc::strong_count(&self.shared) > 1
     }
 
-    /// Microseconds since it was made. Only a trickle asks for them.
+    /// Nanoseconds since it was made. Only a trickle asks for them.
     fn now(&self) -> u64 {
         let since = clock::now().saturating_duration_since(self.shared.epoch);
-        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 }
 

@@ -90,12 +90,12 @@ where
                     let _lending = Lending::enter(permit);
                     inner.poll(cx)
                 };
-                if let Some(stopped) = permit.take_if(|permit| permit.is_stopped()) {
+                if let Some(stopped) = permit.as_ref().filter(|permit| permit.is_stopped()) {
                     // The retry below has no outcome left to return, and marked that in this very poll.
                     Err(BreakerOpen::new(stopped.breaker().remaining()).into())
                 } else {
                     let outcome = ready!(polled);
-                    if let Some(permit) = permit.take() {
+                    if let Some(permit) = permit {
                         settle(permit, policy, *attempt, outcome.as_ref());
                     }
                     // The inner future has returned its outcome; it is dropped with this one.
@@ -111,7 +111,7 @@ where
 }
 
 /// Counts the outcome, by what the policy says of it.
-fn settle<P, Req, Res, E>(permit: Permit, policy: &P, own: Attempt, outcome: Result<&Res, &E>)
+fn settle<P, Req, Res, E>(permit: &mut Permit, policy: &P, own: Attempt, outcome: Result<&Res, &E>)
 where
     P: Policy<Req, Res, E>,
 {

@@ -6,6 +6,9 @@ use super::settings::micros;
 use crate::verdict::Verdict;
 use crate::{clock, context};
 
+/// When a call began of which nobody measures the duration.
+const UNTIMED: u64 = u64::MAX;
+
 /// A call that a breaker let through. It is lent to the retry below, and dropping it is an outcome: none.
 ///
 /// It knows what the retry has reported, so that each outcome is counted once.
@@ -20,7 +23,7 @@ pub(crate) struct Permit {
     // The deadline that the caller brought along, from above the breaker.
     outer: Option<Instant>,
     // When the call or its attempt began, where durations matter.
-    began: Option<u64>,
+    began: u64,
     // An attempt has started whose outcome nobody has reported.
     outstanding: bool,
     // The retry has reported an attempt.
@@ -34,7 +37,7 @@ impl Permit {
     #[inline]
     pub(super) fn new(breaker: CircuitBreaker, admission: Admission) -> Self {
         Self {
-            began: breaker.stopwatch(),
+            began: breaker.stopwatch().unwrap_or(UNTIMED),
             breaker,
             admission,
             outer: context::deadline().and_then(|outer| outer.instant()),
@@ -60,7 +63,7 @@ impl Permit {
     pub(crate) fn attempt_started(&mut self) {
         self.outstanding = true;
         if self.reported {
-            self.began = self.breaker.stopwatch();
+            self.began = self.breaker.stopwatch().unwrap_or(UNTIMED);
         }
     }
 
@@ -92,7 +95,7 @@ impl Permit {
 
     /// The call has ended, with its `number`th attempt.
     #[inline]
-    pub(super) fn finish(mut self, verdict: Verdict, answered: bool, number: u32) {
+    pub(super) fn finish(&mut self, verdict: Verdict, answered: bool, number: u32) {
         let counted = self.reported && !self.outstanding;
         if !counted && !self.settled {
             self.settled = true;
@@ -102,9 +105,12 @@ impl Permit {
 
     #[inline]
     fn record(&self, verdict: Verdict, answered: bool, number: u32) {
-        let took = self
-            .began
-            .and_then(|began| Some(self.breaker.stopwatch()?.saturating_sub(began)));
+        let took = if self.began == UNTIMED {
+            None
+        } else {
+            let now = self.breaker.stopwatch();
+            now.map(|now| now.saturating_sub(self.began))
+        };
         let seen = Observation {
             outcome: self.judge(verdict, answered, number),
             took,
