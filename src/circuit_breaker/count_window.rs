@@ -58,14 +58,18 @@ impl CountWindow {
         }
     }
 
+    /// Whether one more success would leave it as it is.
+    #[inline]
+    pub(super) fn is_full_of_success(&self, tag: Tag) -> bool {
+        self.counts.load(Ordering::Relaxed) == pack(tag, Sums::healthy(self.ring.len()))
+    }
+
     /// Records an outcome of a generation, and says what the window then holds. `None` where there is nothing to evaluate:
     /// the outcome came too late, or nothing has failed.
     #[inline]
     pub(super) fn record(&self, tag: Tag, record: Record) -> Option<Counts> {
-        let (current, sums) = unpack(self.counts.load(Ordering::Relaxed));
-        if current == tag && record.bits() == 0 && sums.is_healthy(self.ring.len()) {
-            // One more success among nothing but successes: the window would hold the same afterwards, and no rate can
-            // have risen.
+        if record.bits() == 0 && self.is_full_of_success(tag) {
+            // The window would hold the same afterwards, and no rate can have risen.
             return None;
         }
         let replaced = self.replace(tag, record)?;
@@ -142,9 +146,13 @@ impl Sums {
         slow: OFFSET,
     };
 
+    /// Of a window that is full, and in which nothing has failed or was slow.
     #[inline]
-    fn is_healthy(self, length: usize) -> bool {
-        self.failures == OFFSET && self.slow == OFFSET && self.total == length as u64
+    const fn healthy(length: usize) -> Self {
+        Self {
+            total: length as u64,
+            ..Self::EMPTY
+        }
     }
 
     fn after(self, new: Record, replaced: Replaced) -> Self {
@@ -173,7 +181,8 @@ impl Sums {
     }
 }
 
-fn pack(tag: Tag, sums: Sums) -> u64 {
+#[inline]
+const fn pack(tag: Tag, sums: Sums) -> u64 {
     tag.with((sums.total & FIELD) << 32 | (sums.failures & FIELD) << 16 | (sums.slow & FIELD))
 }
 

@@ -1,22 +1,16 @@
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::builder::CircuitBreakerBuilder;
-use super::machine::{Admission, Change, Machine, Observation, Surroundings};
-use super::metrics::{CircuitMetrics, CircuitState, Transition};
+use super::machine::{Admission, Surroundings};
+use super::metrics::{CircuitMetrics, CircuitState};
 use super::permit::Permit;
-use super::settings::{Count, Settings};
+use super::settings::Settings;
+use super::shared::{Lanes, Shared, duration};
 use super::state::Phase;
-use super::tag::MAX_VALUE;
-use crate::clock;
 use crate::error::ConfigError;
-use crate::observer::Observer;
-use crate::rng::Random;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::Ordering;
 
 /// A circuit breaker. Clones share one state, and so do all layers and services made with it.
 ///
@@ -40,45 +34,7 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Clone)]
 pub struct CircuitBreaker {
     shared: Arc<Shared>,
-}
-
-/// Aligned, so that what is only read while all is well does not share a cache line with the count of clones, which
-/// every call changes.
-#[repr(align(128))]
-struct Shared {
-    machine: Machine,
-    built: Settings,
-    rejected: AtomicU64,
-    around: Around,
-}
-
-/// What is around the machine: a clock, chance, and an observer.
-struct Around {
-    epoch: Instant,
-    random: Random,
-    name: Arc<str>,
-    observer: Option<Arc<dyn Observer>>,
-}
-
-impl Surroundings for Around {
-    fn now(&self) -> u64 {
-        let since = clock::now().saturating_duration_since(self.epoch);
-        u64::try_from(since.as_micros()).unwrap_or(MAX_VALUE)
-    }
-
-    fn random(&self) -> u64 {
-        self.random.draw()
-    }
-
-    fn changed(&self, change: Change) {
-        if let Some(observer) = &self.observer {
-            let transition = Transition::of(change);
-            // Its panic is not the call's.
-            let _ = catch_unwind(AssertUnwindSafe(|| {
-                observer.breaker_transition(&self.name, &transition);
-            }));
-        }
-    }
+    lanes: Arc<Lanes>,
 }
 
 impl CircuitBreaker {
@@ -88,18 +44,10 @@ impl CircuitBreaker {
     }
 
     pub(super) fn of(settings: Settings, told: CircuitBreakerBuilder) -> Self {
+        let shared = Arc::new(Shared::new(settings, told));
         Self {
-            shared: Arc::new(Shared {
-                machine: Machine::new(&settings),
-                built: settings,
-                rejected: AtomicU64::new(0),
-                around: Around {
-                    epoch: clock::now(),
-                    random: Random::new(told.seed),
-                    name: told.name,
-                    observer: told.observer,
-                },
-            }),
+            lanes: Arc::new(Lanes::of(&shared)),
+            shared,
         }
     }
 
@@ -173,10 +121,10 @@ impl CircuitBreaker {
         Ok(())
     }
 
-    /// Whether there is another clone.
+    /// Whether there is another clone, or a call under way.
     #[cfg(feature = "keyed")]
     pub(crate) fn is_shared(&self) -> bool {
-        Arc::strong_count(&self.shared) > 1
+        Arc::strong_count(&self.lanes) > 1 || self.lanes.are_in_use()
     }
 
     /// Whether it was closed when last something happened. Makes no transition, so no observer runs.
@@ -201,8 +149,15 @@ impl CircuitBreaker {
 
     #[inline]
     pub(super) fn try_admit(&self) -> Result<Permit, Duration> {
+        match self.shared.machine.closed_generation() {
+            Some(generation) => Ok(self.permit(Admission::of(generation))),
+            None => self.try_admit_slowly(),
+        }
+    }
+
+    fn try_admit_slowly(&self) -> Result<Permit, Duration> {
         match self.shared.machine.admit(&self.shared.around) {
-            Ok(admission) => Ok(Permit::new(self.clone(), admission)),
+            Ok(admission) => Ok(self.permit(admission)),
             Err(remaining) => {
                 self.rejected();
                 Err(duration(remaining))
@@ -210,46 +165,20 @@ impl CircuitBreaker {
         }
     }
 
+    #[inline]
+    fn permit(&self, admission: Admission) -> Permit {
+        Permit::new(self.lanes.of_this_thread(), admission)
+    }
+
     /// A call was refused.
     pub(super) fn rejected(&self) {
         self.shared.rejected.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn remaining(&self) -> Duration {
-        self.metrics().remaining
-    }
-
     #[inline]
     pub(super) fn refuses(&self) -> bool {
-        self.shared.machine.refuses(&self.shared.around)
-    }
-
-    pub(super) fn is_current(&self, generation: u64) -> bool {
-        self.shared.machine.is_current(generation)
-    }
-
-    #[inline]
-    pub(super) fn counts_attempts(&self) -> bool {
-        self.shared.built.count == Count::Attempts
-    }
-
-    /// The time, where durations matter.
-    #[inline]
-    pub(super) fn stopwatch(&self) -> Option<u64> {
-        let measures = self.shared.machine.live().measures();
-        measures.then(|| self.shared.around.now())
-    }
-
-    #[inline]
-    pub(super) fn record(&self, admission: Admission, seen: Observation) {
-        self.shared
-            .machine
-            .record(admission, seen, &self.shared.around);
-    }
-
-    #[inline]
-    pub(super) fn release(&self, admission: Admission) {
-        self.shared.machine.release(admission);
+        let machine = &self.shared.machine;
+        machine.closed_generation().is_none() && machine.refuses(&self.shared.around)
     }
 }
 
@@ -265,13 +194,5 @@ impl fmt::Debug for CircuitBreaker {
             .field("name", &self.name())
             .field("metrics", &self.metrics())
             .finish_non_exhaustive()
-    }
-}
-
-pub(super) fn duration(micros: u64) -> Duration {
-    if micros >= MAX_VALUE {
-        Duration::MAX
-    } else {
-        Duration::from_micros(micros)
     }
 }

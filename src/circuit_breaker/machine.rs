@@ -8,7 +8,7 @@ use super::probes::{Probe, Probes, Tally};
 use super::settings::Settings;
 use super::state::{AtomicState, Moment, Phase, State};
 use super::streak::Streak;
-use super::tag::MAX_VALUE;
+use super::tag::{MAX_VALUE, Tag};
 use super::window::{Counts, Record, Window};
 
 /// What one outcome says of the dependency.
@@ -37,6 +37,17 @@ pub(super) struct Observation {
 pub(super) struct Admission {
     pub(super) generation: u64,
     pub(super) probe: Option<Probe>,
+}
+
+impl Admission {
+    /// Into a closed breaker.
+    #[inline]
+    pub(super) const fn of(generation: u64) -> Self {
+        Self {
+            generation,
+            probe: None,
+        }
+    }
 }
 
 /// A transition that this thread has made.
@@ -84,8 +95,24 @@ impl Machine {
         &self.live
     }
 
-    /// Lets a call through, or says for how many microseconds it is refused.
+    /// The generation of a closed breaker, which lets every call through.
     #[inline]
+    pub(super) fn closed_generation(&self) -> Option<u64> {
+        self.state.closed_generation()
+    }
+
+    /// Whether one more success would change nothing: the breaker is closed in this generation, nothing in its window has
+    /// failed, and durations do not matter.
+    #[inline]
+    pub(super) fn is_indifferent_to_success(&self, generation: u64) -> bool {
+        let tag = Tag::of(generation);
+        self.state.closed_generation() == Some(generation)
+            && self.window.is_full_of_success(tag)
+            && self.streak.of(tag) == 0
+            && !self.live.measures()
+    }
+
+    /// Lets a call through, or says for how many microseconds it is refused.
     pub(super) fn admit(&self, around: &impl Surroundings) -> Result<Admission, u64> {
         let state = self.advance(around);
         let admitted = |probe| {
@@ -114,7 +141,6 @@ impl Machine {
     }
 
     /// Whether a call would be refused now. Reserves nothing.
-    #[inline]
     pub(super) fn refuses(&self, around: &impl Surroundings) -> bool {
         let state = self.advance(around);
         match state.phase {
@@ -128,7 +154,6 @@ impl Machine {
     }
 
     /// The state as the clock has it: makes the transitions that are due by time alone. They consume nothing.
-    #[inline]
     pub(super) fn advance(&self, around: &impl Surroundings) -> State {
         loop {
             let state = self.state.load();
@@ -169,7 +194,6 @@ impl Machine {
     }
 
     /// Counts an outcome in the generation its call was admitted in; in any other it is ignored.
-    #[inline]
     pub(super) fn record(
         &self,
         admission: Admission,
@@ -195,7 +219,6 @@ impl Machine {
     }
 
     /// An outcome while closed.
-    #[inline]
     fn count(&self, state: State, seen: Observation, hint: u64, around: &impl Surroundings) {
         let record = Record {
             failure: match seen.outcome {

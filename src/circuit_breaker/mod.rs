@@ -99,6 +99,7 @@ mod permit;
 mod probes;
 mod service;
 mod settings;
+mod shared;
 #[warn(
     clippy::arithmetic_side_effects,
     reason = "times and counts must saturate, not panic"

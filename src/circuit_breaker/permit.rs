@@ -1,8 +1,10 @@
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
-use super::handle::CircuitBreaker;
 use super::machine::{Admission, Observation, Outcome};
 use super::settings::micros;
+use super::shared::{Lane, Shared};
 use crate::verdict::Verdict;
 use crate::{clock, context};
 
@@ -12,13 +14,12 @@ const UNTIMED: u64 = u64::MAX;
 /// A call that a breaker let through. It is lent to the retry below, and dropping it is an outcome: none.
 ///
 /// It knows what the retry has reported, so that each outcome is counted once.
-#[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent facts of a call, not a state machine"
 )]
 pub(crate) struct Permit {
-    breaker: CircuitBreaker,
+    lane: Arc<Lane>,
     admission: Admission,
     // The deadline that the caller brought along, from above the breaker.
     outer: Option<Instant>,
@@ -35,10 +36,10 @@ pub(crate) struct Permit {
 
 impl Permit {
     #[inline]
-    pub(super) fn new(breaker: CircuitBreaker, admission: Admission) -> Self {
+    pub(super) fn new(lane: Arc<Lane>, admission: Admission) -> Self {
         Self {
-            began: breaker.stopwatch().unwrap_or(UNTIMED),
-            breaker,
+            began: lane.shared.stopwatch().unwrap_or(UNTIMED),
+            lane,
             admission,
             outer: context::deadline().and_then(|outer| outer.instant()),
             outstanding: false,
@@ -55,7 +56,7 @@ impl Permit {
 
     /// Whether the breaker is still in the generation that admitted this call.
     pub(crate) fn is_current(&self) -> bool {
-        self.breaker.is_current(self.admission.generation)
+        self.breaker().machine.is_current(self.admission.generation)
     }
 
     /// An attempt starts.
@@ -63,14 +64,14 @@ impl Permit {
     pub(crate) fn attempt_started(&mut self) {
         self.outstanding = true;
         if self.reported {
-            self.began = self.breaker.stopwatch().unwrap_or(UNTIMED);
+            self.began = self.breaker().stopwatch().unwrap_or(UNTIMED);
         }
     }
 
     /// An attempt has ended. Counts it where the breaker counts attempts.
     #[inline]
     pub(crate) fn attempt_finished(&mut self, verdict: Verdict, answered: bool, number: u32) {
-        if self.breaker.counts_attempts() {
+        if self.breaker().counts_attempts() {
             self.outstanding = false;
             self.reported = true;
             // A probe makes one attempt, so its permit is settled with it.
@@ -89,13 +90,24 @@ impl Permit {
         self.stopped
     }
 
-    pub(super) const fn breaker(&self) -> &CircuitBreaker {
-        &self.breaker
+    #[inline]
+    pub(super) fn breaker(&self) -> &Shared {
+        &self.lane.shared
     }
 
     /// The call has ended, with its `number`th attempt.
     #[inline]
     pub(super) fn finish(&mut self, verdict: Verdict, answered: bool, number: u32) {
+        let healthy = verdict.is_success() && !self.is_probe() && !self.reported;
+        if healthy
+            && self
+                .breaker()
+                .machine
+                .is_indifferent_to_success(self.admission.generation)
+        {
+            self.settled = true;
+            return;
+        }
         let counted = self.reported && !self.outstanding;
         if !counted && !self.settled {
             self.settled = true;
@@ -103,12 +115,11 @@ impl Permit {
         }
     }
 
-    #[inline]
     fn record(&self, verdict: Verdict, answered: bool, number: u32) {
         let took = if self.began == UNTIMED {
             None
         } else {
-            let now = self.breaker.stopwatch();
+            let now = self.breaker().stopwatch();
             now.map(|now| now.saturating_sub(self.began))
         };
         let seen = Observation {
@@ -117,11 +128,10 @@ impl Permit {
             hint: verdict.hint().map(|hint| micros(hint.wait())),
             throttled: matches!(verdict, Verdict::Throttled { .. }),
         };
-        self.breaker.record(self.admission, seen);
+        self.breaker().record(self.admission, seen);
     }
 
     /// What an outcome says of the dependency.
-    #[inline]
     fn judge(&self, verdict: Verdict, answered: bool, number: u32) -> Outcome {
         if verdict.is_success() {
             return Outcome::Success;
@@ -148,7 +158,7 @@ impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
         if !self.settled {
-            self.breaker.release(self.admission);
+            self.breaker().machine.release(self.admission);
         }
     }
 }

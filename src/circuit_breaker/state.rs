@@ -88,6 +88,14 @@ impl AtomicState {
         State::unpack(self.0.load(Ordering::Acquire))
     }
 
+    /// The generation, where it is closed: what most calls want to know, in one comparison.
+    #[inline]
+    pub(super) fn closed_generation(&self) -> Option<u64> {
+        let word = self.0.load(Ordering::Acquire);
+        // Closed is the phase of zero.
+        (word >> PHASE_SHIFT == 0).then_some(word & GENERATION_MASK)
+    }
+
     /// Makes a transition, unless another one was made first.
     pub(super) fn change(&self, from: State, to: State) -> bool {
         self.0

@@ -31,6 +31,7 @@ impl Streak {
             .map_or(0, after)
     }
 
+    #[inline]
     pub(super) fn of(&self, tag: Tag) -> u64 {
         let (current, count) = Tag::split(self.0.load(Ordering::Relaxed));
         if current == tag { count } else { 0 }

@@ -49,6 +49,15 @@ impl Window {
         }
     }
 
+    /// Whether one more success would leave it as it is. A time window always counts.
+    #[inline]
+    pub(super) fn is_full_of_success(&self, tag: Tag) -> bool {
+        match self {
+            Self::Count(window) => window.is_full_of_success(tag),
+            Self::Time(_) => false,
+        }
+    }
+
     /// What the window holds of a generation.
     pub(super) fn counts(&self, tag: Tag, now: impl FnOnce() -> u64) -> Counts {
         match self {
