@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use support::{Script, Step};
+use support::{Script, Step, paused};
 use tokio::time::{advance, sleep};
 use tower::{Layer, ServiceExt};
 use tower_composure::budget::Withdrawal;
@@ -431,15 +431,6 @@ impl Model {
         let certain = self.trickle == 0 || !(1000..=1001).contains(&(self.sum + 1));
         certain.then_some(self.sum >= 1000)
     }
-}
-
-fn paused<T>(test: impl AsyncFnOnce() -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(test())
 }
 
 proptest! {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use support::breaker::{Outcome, Says, Told, failure, success};
+use support::paused;
 use tokio::sync::oneshot;
 use tokio::time::advance;
 use tokio_test::task::{Spawn, spawn};
@@ -304,15 +305,6 @@ fn begin(breaker: &CircuitBreaker, call: usize) -> Option<Held> {
 fn end(mut held: Held, outcome: Outcome) {
     held.strings.send(outcome).unwrap();
     assert!(held.future.poll().is_ready());
-}
-
-fn paused<T>(test: impl AsyncFnOnce() -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(test())
 }
 
 async fn step(

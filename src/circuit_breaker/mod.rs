@@ -66,11 +66,12 @@
 //! # }
 //! ```
 
-mod builder;
-#[warn(
+#![warn(
     clippy::arithmetic_side_effects,
     reason = "times and counts must saturate, not panic"
 )]
+
+mod builder;
 mod count_window;
 mod error;
 mod future;
@@ -78,47 +79,19 @@ mod handle;
 #[cfg(feature = "keyed")]
 mod keyed;
 mod layer;
-#[warn(
-    clippy::arithmetic_side_effects,
-    reason = "times and counts must saturate, not panic"
-)]
 mod live;
-#[warn(
-    clippy::arithmetic_side_effects,
-    reason = "times and counts must saturate, not panic"
-)]
 mod machine;
 mod metrics;
 #[cfg(all(test, loom))]
 mod models;
 mod permit;
-#[warn(
-    clippy::arithmetic_side_effects,
-    reason = "times and counts must saturate, not panic"
-)]
 mod probes;
 mod service;
 mod settings;
 mod shared;
-#[warn(
-    clippy::arithmetic_side_effects,
-    reason = "times and counts must saturate, not panic"
-)]
 mod state;
-#[warn(
-    clippy::arithmetic_side_effects,
-    reason = "times and counts must saturate, not panic"
-)]
 mod streak;
-#[warn(
-    clippy::arithmetic_side_effects,
-    reason = "times and counts must saturate, not panic"
-)]
 mod tag;
-#[warn(
-    clippy::arithmetic_side_effects,
-    reason = "times and counts must saturate, not panic"
-)]
 mod time_window;
 mod window;
 

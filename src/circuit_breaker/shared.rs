@@ -147,8 +147,9 @@ fn next_lane() -> usize {
     #[cfg(not(loom))]
     {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let next = NEXT.fetch_add(1, Ordering::Relaxed) % LANES as u64;
-        usize::try_from(next).unwrap_or(0)
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let lane = next.checked_rem(LANES as u64).unwrap_or(0);
+        usize::try_from(lane).unwrap_or(0)
     }
     // loom's atomics cannot be static, and its models have no caches.
     #[cfg(loom)]

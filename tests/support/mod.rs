@@ -216,3 +216,13 @@ async fn play<T, E>(mut step: Step<T, E>) -> Result<T, E> {
         }
     }
 }
+
+/// Runs a test on a paused clock, where a macro already runs it.
+pub fn paused<T>(test: impl AsyncFnOnce() -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(test())
+}
