@@ -1,15 +1,13 @@
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
-use super::machine::{Admission, Observation, Outcome};
+use super::machine::{Admission, Observation, Outcome, Surroundings};
 use super::settings::micros;
 use super::shared::{Lane, Shared};
+use crate::context;
 use crate::verdict::Verdict;
-use crate::{clock, context};
 
-/// When a call began of which nobody measures the duration.
-const UNTIMED: u64 = u64::MAX;
+/// A time that nobody has measured, or that there is not.
+const NO_TIME: u64 = u64::MAX;
 
 /// A call that a breaker let through. It is lent to the retry below, and dropping it is an outcome: none.
 ///
@@ -21,8 +19,8 @@ const UNTIMED: u64 = u64::MAX;
 pub(crate) struct Permit {
     lane: Arc<Lane>,
     admission: Admission,
-    // The deadline that the caller brought along, from above the breaker.
-    outer: Option<Instant>,
+    // The deadline that the caller brought along, from above the breaker, on the breaker's own clock.
+    outer: u64,
     // When the call or its attempt began, where durations matter.
     began: u64,
     // An attempt has started whose outcome nobody has reported.
@@ -37,11 +35,12 @@ pub(crate) struct Permit {
 impl Permit {
     #[inline]
     pub(super) fn new(lane: Arc<Lane>, admission: Admission) -> Self {
+        let outer = context::deadline().and_then(|outer| outer.instant());
         Self {
-            began: lane.shared.stopwatch().unwrap_or(UNTIMED),
+            began: lane.shared.stopwatch().unwrap_or(NO_TIME),
+            outer: outer.map_or(NO_TIME, |outer| lane.shared.around.micros(outer)),
             lane,
             admission,
-            outer: context::deadline().and_then(|outer| outer.instant()),
             outstanding: false,
             reported: false,
             stopped: false,
@@ -64,7 +63,7 @@ impl Permit {
     pub(crate) fn attempt_started(&mut self) {
         self.outstanding = true;
         if self.reported {
-            self.began = self.breaker().stopwatch().unwrap_or(UNTIMED);
+            self.began = self.breaker().stopwatch().unwrap_or(NO_TIME);
         }
     }
 
@@ -116,7 +115,7 @@ impl Permit {
     }
 
     fn record(&self, verdict: Verdict, answered: bool, number: u32) {
-        let took = if self.began == UNTIMED {
+        let took = if self.began == NO_TIME {
             None
         } else {
             let now = self.breaker().stopwatch();
@@ -139,8 +138,11 @@ impl Permit {
         // A deadline had passed before anything was sent.
         let never_called = number == 1 && context::expired().is_some_and(|past| !past.called);
         // A deadline from above the breaker ran out: an impatient caller is not a sick dependency.
-        let out_of_patience =
-            || verdict.is_unknown() && self.outer.is_some_and(|outer| outer <= clock::now());
+        let out_of_patience = || {
+            verdict.is_unknown()
+                && self.outer != NO_TIME
+                && self.outer <= self.breaker().around.now()
+        };
         if never_called || out_of_patience() {
             return Outcome::Neutral;
         }

@@ -41,12 +41,10 @@ impl Tally {
 const FAILURES_SHIFT: u32 = 24;
 const SUCCESSES_MASK: u64 = (1 << FAILURES_SHIFT) - 1;
 
-/// A reserved place: which one, and the word that shows whose it is.
+/// A reserved place, by the word in it. Two probes of one microsecond have the same word, and then it does not matter
+/// which of the two places is whose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Probe {
-    place: u32,
-    word: NonZeroU64,
-}
+pub(super) struct Probe(NonZeroU64);
 
 impl Probes {
     pub(super) fn new(places: u32, first: Tag) -> Self {
@@ -64,7 +62,7 @@ impl Probes {
         let until = now.saturating_add(lease).clamp(1, SPENT.saturating_sub(1));
         // Its end is not zero, so the word is not.
         let mine = NonZeroU64::new(tag.with(until))?;
-        self.usable(places).enumerate().find_map(|(place, cell)| {
+        self.usable(places).find_map(|cell| {
             let mut word = cell.load(Ordering::Relaxed);
             while is_free(word, tag, now) {
                 let taken = cell.compare_exchange_weak(
@@ -74,10 +72,7 @@ impl Probes {
                     Ordering::Relaxed,
                 );
                 match taken {
-                    Ok(_) => {
-                        let place = u32::try_from(place).ok()?;
-                        return Some(Probe { place, word: mine });
-                    }
+                    Ok(_) => return Some(Probe(mine)),
                     Err(actual) => word = actual,
                 }
             }
@@ -128,16 +123,13 @@ impl Probes {
     }
 
     fn put_back(&self, probe: Probe, value: u64) {
-        if let Some(cell) = self.places.get(probe.place as usize) {
-            let (tag, _) = Tag::split(probe.word.get());
-            // Fails where the place is no longer this probe's, and then it is not this probe's to settle.
-            let _ = cell.compare_exchange(
-                probe.word.get(),
-                tag.with(value),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
-        }
+        let mine = probe.0.get();
+        let (tag, _) = Tag::split(mine);
+        // Where no place holds the word, the lease has ended and another probe has it: nothing is ours to put back.
+        self.places.iter().any(|cell| {
+            cell.compare_exchange(mine, tag.with(value), Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        });
     }
 }
 

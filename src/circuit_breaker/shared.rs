@@ -70,10 +70,17 @@ pub(super) struct Around {
     observer: Option<Arc<dyn Observer>>,
 }
 
+impl Around {
+    /// An instant on the breaker's own clock.
+    pub(super) fn micros(&self, instant: Instant) -> u64 {
+        let since = instant.saturating_duration_since(self.epoch);
+        u64::try_from(since.as_micros()).unwrap_or(MAX_VALUE)
+    }
+}
+
 impl Surroundings for Around {
     fn now(&self) -> u64 {
-        let since = clock::now().saturating_duration_since(self.epoch);
-        u64::try_from(since.as_micros()).unwrap_or(MAX_VALUE)
+        self.micros(clock::now())
     }
 
     fn random(&self) -> u64 {
