@@ -97,9 +97,18 @@ fn unfold_year(text: &str, now: &impl Fn() -> SystemTime) -> Option<String> {
         return None;
     }
     let folded: u32 = year.parse().ok()?;
-    let this_year: u32 = httpdate::fmt_http_date(now()).get(12..16)?.parse().ok()?;
+    let now = representable(now())?;
+    let this_year: u32 = httpdate::fmt_http_date(now).get(12..16)?.parse().ok()?;
     let latest = this_year.saturating_add(50);
     let back = latest.saturating_sub(folded).checked_rem(100)?;
     let year = latest.saturating_sub(back);
     Some(format!("{short}, {day} {month} {year} {time}"))
+}
+
+/// The same time, where httpdate can write it: it panics outside of the years 1970 to 9999, where a wrong clock may be,
+/// and where second 60 of the last of them is.
+fn representable(time: SystemTime) -> Option<SystemTime> {
+    const YEAR_10000: u64 = 253_402_300_800;
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    (since.as_secs() < YEAR_10000).then_some(time)
 }
