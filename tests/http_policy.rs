@@ -7,12 +7,17 @@ mod support;
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use axum::body::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, Full};
 use proptest::prelude::*;
 use support::{Script, Step};
 use tower::{BoxError, Layer, ServiceBuilder, ServiceExt};
+use tower_composure::retry::replay_fn;
 use tower_composure::{
     Attempt, Backoff, CallReport, DeadlineExceeded, DeadlineLayer, Effect, Hint, HttpPolicy,
     Jitter, Policy, RetryLayer, StopReason, Verdict,
@@ -282,7 +287,27 @@ fn case_017_a_date_is_relative_to_the_responses_own() {
     let slow = policy().wall_clock(|| w0() - 600 * SECOND);
     assert_eq!(hint_of(&fast, &headers), Some(41 * SECOND));
     assert_eq!(hint_of(&slow, &headers), Some(41 * SECOND));
+    // Without a date, or with one that is none, the local clock is all there is.
     assert_eq!(hint_of(&fast, &headers[1..]), Some(Duration::ZERO));
+    assert_eq!(hint_of(&slow, &headers[1..]), Some(641 * SECOND));
+    let dated = [("date", b"yesterday".as_slice()), headers[1]];
+    assert_eq!(hint_of(&slow, &dated), Some(641 * SECOND));
+}
+
+#[test]
+fn a_wrong_clock_is_no_panic() {
+    let headers: [(&str, &[u8]); 2] = [
+        ("retry-after", b"Thursday, 01-Jan-26 00:02:00 GMT"),
+        ("date", b"Fri, 31 Dec 9999 23:59:60 GMT"),
+    ];
+    let early = policy().wall_clock(|| SystemTime::UNIX_EPOCH - SECOND);
+    let late = policy().wall_clock(|| w0() + Duration::from_secs(300_000_000_000));
+    // Where the present has no year to slide with, two digits are 2026.
+    let from_1969 = Duration::from_secs(1_767_225_721);
+    assert_eq!(hint_of(&early, &headers[..1]), Some(from_1969));
+    assert_eq!(hint_of(&late, &headers[..1]), Some(Duration::ZERO));
+    assert_eq!(hint_of(&policy(), &headers), Some(Duration::ZERO));
+    assert_eq!(hint_of(&policy(), &headers[..1]), Some(120 * SECOND));
 }
 
 #[tokio::test(start_paused = true)]
@@ -360,6 +385,12 @@ proptest! {
     }
 
     #[test]
+    fn nothing_like_a_date_is_a_panic(value in date_like(), date in date_like()) {
+        let headers = [("date", date.as_bytes()), ("retry-after", value.as_bytes())];
+        let _ = hint_of(&policy(), &headers);
+    }
+
+    #[test]
     fn seconds_are_never_shortened(seconds in any::<u64>(), fraction in "[0-9]{0,12}") {
         prop_assert_eq!(hint(&seconds.to_string()), Some(Duration::from_secs(seconds)));
         if !fraction.is_empty() && seconds < u64::MAX {
@@ -368,6 +399,21 @@ proptest! {
             prop_assert!(wait <= Duration::from_secs(seconds + 1));
         }
     }
+}
+
+/// Something that looks like one of the forms of a date, at the edges more often than not.
+fn date_like() -> impl Strategy<Value = String> {
+    let time = "([0-9]{2}:[0-9]{2}:[0-9]{2}|00:00:00|23:59:59|23:59:60)";
+    let month = "(Jan|Feb|Dec|Foo)";
+    let year = "(19[0-9]{2}|[0-9]{4}|9999|[0-9]{5})";
+    let day = "(31|01|[0-9]{2})";
+    let forms = [
+        format!("(Fri|Sat|Thu), {day} {month} {year} {time} GMT"),
+        format!("(Friday|Monday), {day}-{month}-[0-9]{{2}} {time} GMT"),
+        format!("(Fri|Sat|Thu) {month} ( [0-9]|{day}) {time} {year}"),
+    ];
+    let [imf, rfc850, asctime] = forms.map(|form| proptest::string::string_regex(&form).unwrap());
+    prop_oneof![imf, rfc850, asctime]
 }
 
 // D. What may be retried.
@@ -457,6 +503,13 @@ async fn case_046_a_message_that_was_not_completed_may_have_arrived() {
         .map(|seen| seen.request.headers()["idempotency-key"].clone())
         .collect();
     assert_eq!(keys, ["k", "k"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_040_an_error_nobody_knows_is_retried_where_that_is_safe() {
+    let unknown = || vec![Step::Err(io::ErrorKind::Other), ok(200)];
+    assert_eq!(calls(Method::GET, unknown()).await, 2);
+    assert_eq!(calls(Method::POST, unknown()).await, 1);
 }
 
 #[derive(Debug)]
@@ -606,6 +659,53 @@ async fn case_055_and_060_a_replay_is_the_same_in_everything() {
         assert_eq!(request.extensions().get::<Ctx>(), Some(&Ctx(7)));
         assert_eq!(request.body(), "hello");
     }
+}
+
+/// A body that can be read once, so it cannot be cloned.
+struct OneShot(Vec<u8>);
+
+#[tokio::test(start_paused = true)]
+async fn case_056_a_body_that_cannot_be_replayed_is_sent_once() {
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&sent);
+    let layer = RetryLayer::builder(policy())
+        .replay(replay_fn(|_: &Request<OneShot>| None))
+        .build()
+        .unwrap();
+    let service = layer.layer(tower::service_fn(move |request: Request<OneShot>| {
+        log.lock().unwrap().push(request.into_body().0);
+        async { Ok::<_, BoxError>(answer(503, &[("x-reason", b"db")])) }
+    }));
+    let put = Request::put("/").body(OneShot(b"three chunks".to_vec()));
+    let (outcome, report) = CallReport::of(service.oneshot(put.unwrap())).await;
+    let response = outcome.unwrap();
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(response.headers()["x-reason"], "db");
+    assert_eq!(*sent.lock().unwrap(), [b"three chunks"]);
+    let stop = report.unwrap().stop_reason();
+    assert_eq!(stop.map(StopReason::as_str), Some("not_replayable"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_063_nothing_is_repeated_after_the_head() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&calls);
+    let layer = RetryLayer::new(policy());
+    let service = layer.layer(tower::service_fn(move |_: Request<()>| {
+        count.fetch_add(1, Ordering::Relaxed);
+        let cut = async { Some(Err(io::Error::from(io::ErrorKind::ConnectionReset))) };
+        let body = Full::new(Bytes::from_static(b"A")).map_err(|never| match never {});
+        async { Ok::<_, io::Error>(Response::new(Box::pin(body.with_trailers(cut)))) }
+    }));
+    let (outcome, report) = CallReport::of(service.oneshot(Request::new(()))).await;
+    let mut body = outcome.unwrap().into_body();
+    let first = body.frame().await.unwrap().unwrap();
+    assert_eq!(first.into_data().unwrap(), "A");
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    tokio::time::sleep(60 * SECOND).await;
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    assert_eq!(report.unwrap().attempts(), 1);
 }
 
 #[tokio::test(start_paused = true)]
