@@ -1,52 +1,36 @@
-//! Makes `COUNT` calls of the service that `CASE` names, for callgrind to count; without arguments, lists the cases.
+//! Makes `COUNT` calls of the service that `CASE` names, for callgrind to count. Without arguments, lists the cases and
+//! the most that each of ours may cost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use composure_benches::{Bare, Never, answer, call, drive};
-use tower::retry::Policy;
-use tower::retry::budget::{Budget as _, TpsBudget};
-use tower::{Layer, ServiceBuilder};
+use composure_benches::peers::{self, TowerPolicy};
+use composure_benches::{Bare, call};
+use tower::retry::budget::TpsBudget;
+use tower::{Layer, Service, ServiceBuilder};
 use tower_composure::{
     BudgetLayer, CircuitBreaker, CircuitBreakerLayer, DeadlineLayer, Effect, RetryLayer, Stack,
 };
 
-const CASES: [&str; 13] = [
-    "bare",
-    "retry",
-    "budget_retry",
-    "deadline",
-    "circuit_breaker",
-    "stack",
-    "tower_retry",
-    "tower_budget_retry",
-    "tower_timeout",
-    "recloser",
-    "failsafe",
-    "resilience_retry",
-    "resilience_breaker",
+const CASES: [(&str, &str); 14] = [
+    ("bare", ""),
+    ("retry", "170"),
+    ("budget_retry", "220"),
+    ("deadline", "110"),
+    ("circuit_breaker", "150"),
+    ("stack", "569"),
+    ("tower_retry", ""),
+    ("tower_retry_budget", ""),
+    ("tower_timeout", ""),
+    ("recloser", ""),
+    ("failsafe", ""),
+    ("failsafe_consecutive", ""),
+    ("resilience_retry", ""),
+    ("resilience_breaker", ""),
 ];
 
-/// Retries nothing, as small as a policy can be.
-#[derive(Clone)]
-struct Minimal(Option<std::sync::Arc<TpsBudget>>);
-
-impl Policy<u64, u64, Never> for Minimal {
-    type Future = std::future::Ready<()>;
-
-    fn retry(&mut self, _: &mut u64, outcome: &mut Result<u64, Never>) -> Option<Self::Future> {
-        if let (Some(budget), Ok(_)) = (&self.0, outcome) {
-            budget.deposit();
-        }
-        None
-    }
-
-    fn clone_request(&mut self, request: &u64) -> Option<u64> {
-        Some(*request)
-    }
-}
-
 #[inline(never)]
-fn run<S: tower::Service<u64>>(mut service: S, count: u64) {
+fn run(mut service: impl Service<u64>, count: u64) {
     for number in 0..count {
         call(&mut service, number);
     }
@@ -55,7 +39,9 @@ fn run<S: tower::Service<u64>>(mut service: S, count: u64) {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let (Some(case), Some(count)) = (arguments.get(1), arguments.get(2)) else {
-        println!("{}", CASES.join("\n"));
+        for (case, most) in CASES {
+            println!("{case} {most}");
+        }
         return;
     };
     let count: u64 = count.parse().expect("a number of calls");
@@ -65,57 +51,32 @@ fn main() {
         .expect("a runtime");
     let _entered = runtime.enter();
     let second = Duration::from_secs(1);
+    let retry = || RetryLayer::new(Effect::Read).layer(Bare);
+    let tower = |policy| ServiceBuilder::new().retry(policy).service(Bare);
     match case.as_str() {
         "bare" => run(Bare, count),
-        "retry" => run(RetryLayer::new(Effect::Read).layer(Bare), count),
-        "budget_retry" => run(
-            BudgetLayer::default().layer(RetryLayer::new(Effect::Read).layer(Bare)),
-            count,
-        ),
+        "retry" => run(retry(), count),
+        "budget_retry" => run(BudgetLayer::default().layer(retry()), count),
         "deadline" => run(DeadlineLayer::call(second).layer(Bare), count),
-        "circuit_breaker" => run(
-            CircuitBreakerLayer::new(CircuitBreaker::default(), Effect::Read).layer(Bare),
-            count,
-        ),
-        "stack" => {
-            let stack = Stack::builder(Effect::Read)
-                .build()
-                .expect("settings that work");
-            run(stack.layer(Bare), count);
-        }
-        "tower_retry" => run(
-            ServiceBuilder::new().retry(Minimal(None)).service(Bare),
-            count,
-        ),
-        "tower_budget_retry" => {
-            let budget = std::sync::Arc::new(TpsBudget::default());
-            run(
-                ServiceBuilder::new()
-                    .retry(Minimal(Some(budget)))
-                    .service(Bare),
-                count,
-            );
-        }
-        "tower_timeout" => run(ServiceBuilder::new().timeout(second).service(Bare), count),
-        "recloser" => {
-            let breaker = recloser::AsyncRecloser::from(recloser::Recloser::custom().build());
-            (0..count).for_each(|number| drive(breaker.call(answer(number))));
-        }
-        "failsafe" => {
-            use failsafe::futures::CircuitBreaker as _;
-            let breaker = failsafe::Config::new().build();
-            (0..count).for_each(|number| drive(breaker.call(answer(number))));
-        }
-        "resilience_retry" => {
-            let layer = tower_resilience_retry::RetryLayer::<u64, u64, Never>::builder().build();
+        "circuit_breaker" => {
+            let layer = CircuitBreakerLayer::new(CircuitBreaker::default(), Effect::Read);
             run(layer.layer(Bare), count);
         }
-        "resilience_breaker" => {
-            let layer = tower_resilience_circuitbreaker::CircuitBreakerLayer::builder()
-                .build()
-                .expect("settings that work");
-            run(tower::Layer::layer(&layer, Bare), count);
+        "stack" => {
+            let stack = Stack::builder(Effect::Read).build();
+            run(stack.expect("settings that work").layer(Bare), count);
         }
+        "tower_retry" => run(tower(TowerPolicy(None)), count),
+        "tower_retry_budget" => {
+            let budget = Arc::new(TpsBudget::default());
+            run(tower(TowerPolicy(Some(budget))), count);
+        }
+        "tower_timeout" => run(ServiceBuilder::new().timeout(second).service(Bare), count),
+        "recloser" => run(peers::recloser(), count),
+        "failsafe" => run(peers::failsafe_default(), count),
+        "failsafe_consecutive" => run(peers::failsafe_consecutive(), count),
+        "resilience_retry" => run(peers::resilience_retry(), count),
+        "resilience_breaker" => run(peers::resilience_breaker(), count),
         other => panic!("no case {other}"),
     }
 }
