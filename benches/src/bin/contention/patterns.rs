@@ -46,15 +46,21 @@ where
         pattern,
         name,
         worker: Box::new(move || {
-            let mut shared = shared.clone();
+            let mut own = Apart(shared.clone());
             Box::new(move |operations| {
+                let Apart(own) = &mut own;
                 for number in 0..operations {
-                    operation(black_box(&mut shared), number);
+                    operation(black_box(own), number);
                 }
             })
         }),
     }
 }
+
+/// What a thread has for itself, on lines of its own: two threads' clones beside each other would contend for a line
+/// that they do not share.
+#[repr(align(128))]
+struct Apart<T>(T);
 
 /// All of them. Made in a runtime.
 pub fn cases() -> Vec<Case> {
