@@ -77,6 +77,16 @@ async fn case_135_a_callers_key_is_never_overwritten() {
         service.oneshot(post).await.unwrap();
         assert_eq!(keys(&server), [["abc"], ["abc"], ["abc"]]);
     }
+    // An outer layer's key is the caller's to a layer further down.
+    let server = failing_twice();
+    let outer = IdempotencyKeyLayer::new()
+        .key_fn(|_: &Request<()>| IdempotencyKey::new("from above").unwrap());
+    let service = outer.layer(retry().layer(layer.layer(server.clone())));
+    service.oneshot(request(Method::POST)).await.unwrap();
+    assert_eq!(
+        keys(&server),
+        [["from above"], ["from above"], ["from above"]]
+    );
     assert_eq!(made.load(Ordering::Relaxed), 0);
 }
 
@@ -253,11 +263,13 @@ async fn another_header_may_carry_it() {
     );
 }
 
-/// A tool that creates a customer and then a charge, over a client with a key layer, and fails the first time.
-fn tool(
-    server: &Server,
-) -> impl Service<u32, Response = u32, Error = &'static str, Future = impl Future> + Clone {
-    let client = IdempotencyKeyLayer::new().layer(server.clone());
+/// A tool that creates a customer and then a charge, and fails the first time.
+fn tool<C>(
+    client: C,
+) -> impl Service<u32, Response = u32, Error = &'static str, Future = impl Future> + Clone
+where
+    C: Service<Request<()>, Error = &'static str> + Clone,
+{
     let attempts = Arc::new(AtomicUsize::new(0));
     tower::service_fn(move |_: u32| {
         let client = client.clone();
@@ -278,7 +290,7 @@ fn tool(
 async fn two_requests_under_one_key_send_two_and_the_same_two_again() {
     let server = Server::new([Step::Ok(StatusCode::OK)]);
     let layer = at_once(RetryLayer::builder(Effect::IdempotentWrite));
-    let service = layer.layer(tool(&server));
+    let service = layer.layer(tool(IdempotencyKeyLayer::new().layer(server.clone())));
     let key = IdempotencyKey::new("turn-3").unwrap();
     key.scope(async { service.oneshot(1).await }).await.unwrap();
     assert_eq!(
@@ -291,7 +303,11 @@ async fn two_requests_under_one_key_send_two_and_the_same_two_again() {
 async fn keys_that_were_minted_below_a_retry_are_sent_again() {
     let server = Server::new([Step::Ok(StatusCode::OK)]);
     let layer = at_once(RetryLayer::builder(Effect::IdempotentWrite));
-    layer.layer(tool(&server)).oneshot(1).await.unwrap();
+    layer
+        .layer(tool(IdempotencyKeyLayer::new().layer(server.clone())))
+        .oneshot(1)
+        .await
+        .unwrap();
     let keys = keys(&server);
     assert_eq!(keys.len(), 4);
     assert_ne!(keys[0], keys[1]);
@@ -314,6 +330,55 @@ async fn a_client_that_retries_takes_no_key_of_the_request_after_it() {
     })
     .await;
     assert_eq!(keys(&server), [["turn-4"], ["turn-4"], ["turn-4-2"]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_is_retried_over_a_client_that_retries_sends_the_same_two_keys() {
+    for (scoped, nested) in [(true, true), (true, false), (false, true), (false, false)] {
+        let busy = || Step::Ok(StatusCode::SERVICE_UNAVAILABLE);
+        let fine = || Step::Ok(StatusCode::OK);
+        // A client below an owner makes one attempt, unless it was told to retry all the same.
+        let (answers, expected): (Vec<_>, &[usize]) = if nested {
+            (
+                vec![busy(), fine(), fine(), fine(), busy(), fine()],
+                &[1, 1, 2, 1, 2, 2],
+            )
+        } else {
+            (vec![busy(), fine(), fine(), fine()], &[1, 2, 1, 2])
+        };
+        let server = Server::new(answers);
+        let policy = policy_fn(
+            |_: &Attempt, outcome: Result<&Answer, &&str>| match outcome {
+                Ok(status) if status.is_server_error() => Verdict::REFUSED,
+                _ => Verdict::Success,
+            },
+        );
+        let client = at_once(RetryLayer::builder(policy).nested(nested))
+            .layer(IdempotencyKeyLayer::new().layer(server.clone()));
+        let service = at_once(RetryLayer::builder(Effect::IdempotentWrite)).layer(tool(client));
+        let call = async { service.clone().oneshot(1).await };
+        if scoped {
+            let key = IdempotencyKey::new("turn-6").unwrap();
+            key.scope(call).await.unwrap();
+        } else {
+            call.await.unwrap();
+        }
+        let sent: Vec<String> = keys(&server).concat();
+        let first = sent[0].clone();
+        assert_eq!(first == "turn-6", scoped);
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|ordinal| match ordinal {
+                1 => first.clone(),
+                _ => format!("{first}-{ordinal}"),
+            })
+            .collect();
+        assert_eq!(sent, expected, "scoped: {scoped}, nested: {nested}");
+        assert!(IdempotencyKey::current().is_none(), "nothing is left");
+        service.oneshot(1).await.unwrap();
+        let next = &keys(&server).concat()[sent.len()..];
+        assert!(next[0] != first && next[1] == format!("{}-2", next[0]));
+    }
 }
 
 #[tokio::test(start_paused = true)]

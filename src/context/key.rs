@@ -1,10 +1,11 @@
 //! The idempotency key in scope.
 
+use std::mem;
 use std::sync::Arc;
 
-use super::scope::copy;
 #[cfg(feature = "http")]
-use super::scope::{attempt, leave};
+use super::scope::attempt;
+use super::scope::{Handle, copy, look, set_visible, visible};
 use crate::idempotency_key::IdempotencyKey;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -64,6 +65,8 @@ pub(crate) struct SharedKey {
     is_outer: bool,
     /// How many requests had taken it then.
     taken: u32,
+    /// Whoever is around knows it: it came from there, or has been handed up.
+    known: bool,
 }
 
 impl SharedKey {
@@ -83,6 +86,7 @@ impl SharedKey {
         Self {
             is_outer: is_outer && key.is_some(),
             taken: key.as_ref().map_or(0, KeyInScope::taken),
+            known: key.is_some(),
             key,
         }
     }
@@ -102,6 +106,11 @@ impl SharedKey {
         &mut self.key
     }
 
+    /// Leaves a key that was minted here in scope, once, and says whether it did.
+    pub(super) fn hand_up(&mut self) -> bool {
+        !mem::replace(&mut self.known, self.key.is_some()) && self.key.clone().is_some_and(leave)
+    }
+
     /// The next attempt takes its keys from where the first one began.
     pub(super) fn rewind(&mut self) {
         if let Some(key) = &mut self.key {
@@ -114,6 +123,15 @@ impl SharedKey {
 #[inline]
 pub(crate) fn key() -> Option<KeyInScope> {
     copy()
+}
+
+/// Leaves a key in scope, for the guard around to collect.
+fn leave(key: KeyInScope) -> bool {
+    let left = look(|cell| *cell = Some(key)).is_some();
+    if left {
+        set_visible(visible() | KeyInScope::BIT);
+    }
+    left
 }
 
 /// The key for the next request of this attempt: the one in scope, the first time as it is and then with an ordinal.

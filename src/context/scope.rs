@@ -207,7 +207,7 @@ handle!(KeyInScope, key, 1 << 2);
 
 /// A look at a cell, also at what is hidden in it.
 #[inline]
-fn look<T: Handle, R>(at: impl FnOnce(&mut Option<T>) -> R) -> Option<R> {
+pub(super) fn look<T: Handle, R>(at: impl FnOnce(&mut Option<T>) -> R) -> Option<R> {
     HANDLES
         .try_with(|handles| {
             T::cell(handles)
@@ -220,12 +220,12 @@ fn look<T: Handle, R>(at: impl FnOnce(&mut Option<T>) -> R) -> Option<R> {
 }
 
 #[inline]
-fn visible() -> u8 {
+pub(super) fn visible() -> u8 {
     FACTS.try_with(|facts| facts.visible.get()).unwrap_or(0)
 }
 
 #[inline]
-fn set_visible(bits: u8) {
+pub(super) fn set_visible(bits: u8) {
     let _ = FACTS.try_with(|facts| facts.visible.set(bits));
 }
 
@@ -236,14 +236,6 @@ pub(super) fn copy<T: Handle + Clone>() -> Option<T> {
         return None;
     }
     look(|cell: &mut Option<T>| cell.clone()).flatten()
-}
-
-/// Leaves a handle in scope, for the guard around to collect.
-#[cfg(feature = "http")]
-pub(super) fn leave<T: Handle>(handle: T) {
-    if look(|cell| *cell = Some(handle)).is_some() {
-        set_visible(visible() | T::BIT);
-    }
 }
 
 /// Lends what is in a slot to the layers below for as long as it lives. The handle is moved into the scope and moved
@@ -380,6 +372,11 @@ impl<'a> AttemptScope<'a> {
             let slot = self.key.slot();
             look(|cell| mem::swap(cell, slot));
             self.swapped = false;
+            // What was minted in an attempt of a call around belongs to that call too.
+            let is_first = self.outer.is_some() && self.outer_visible & KeyInScope::BIT == 0;
+            if is_first && self.key.hand_up() {
+                self.outer_visible |= KeyInScope::BIT;
+            }
         }
     }
 }
@@ -387,7 +384,11 @@ impl<'a> AttemptScope<'a> {
 impl Drop for AttemptScope<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.lends_key && (self.swapped || visible() & KeyInScope::BIT != 0) {
+        let key = visible() & KeyInScope::BIT;
+        if !self.lends_key {
+            // The scope around is the one that a key layer below has left its key in.
+            self.outer_visible |= key;
+        } else if self.swapped || key != 0 {
             self.collect_key();
         }
         let _ = FACTS.try_with(|facts| {
