@@ -185,13 +185,35 @@ async fn case_089_readiness_in_between_is_timed_and_the_first_is_the_callers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn case_090_a_response_in_time_is_the_end_of_what_is_timed() {
-    let head = Inner::new([Step::Ok(200).after(10 * MS)]);
-    let mut service = DeadlineLayer::call(100 * MS).layer(head);
-    let call = service.ready().await.unwrap().call(1);
-    assert_eq!(call.await.unwrap(), 200);
-    // What the response carries, a body for one, has no end from us.
-    sleep(10 * SECOND).await;
+async fn case_090_the_head_is_timed_and_not_the_body() {
+    // The response is the head; its frames come one every 50 ms from a task of their own.
+    let server = tower::service_fn(|frames: u32| async move {
+        sleep(10 * MS).await;
+        let (sender, body) = tokio::sync::mpsc::channel(1);
+        tokio::spawn(async move {
+            for frame in 1..=frames {
+                sleep(50 * MS).await;
+                sender.send(frame).await.unwrap();
+            }
+        });
+        Ok::<_, BoxError>(body)
+    });
+    let clock = Inner::new([Step::Hang]);
+    let mut service = DeadlineLayer::call(100 * MS).layer(server);
+    // The future that has timed the head stays alive beside the body.
+    let mut call = spawn(service.ready().await.unwrap().call(200));
+    assert!(call.poll().is_pending());
+    sleep(10 * MS).await;
+    let std::task::Poll::Ready(head) = call.poll() else {
+        unreachable!("the head is there");
+    };
+    let mut body = head.unwrap();
+    let mut frames = Vec::new();
+    while let Some(frame) = body.recv().await {
+        frames.push(frame);
+    }
+    assert_eq!(frames, Vec::from_iter(1..=200));
+    assert_eq!(clock.age(), 10 * MS + 200 * 50 * MS);
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,6 +271,48 @@ async fn past_already_the_service_is_not_called_and_its_permit_is_free() {
     assert!(exceeded(&error).is_before_call());
     assert_eq!(inner.calls(), 0);
     assert_eq!(timeout(SECOND, limited.oneshot(2)).await.unwrap(), Ok(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_nothing_has_passed_when_the_call_begins() {
+    for (layer, is_call) in [
+        (DeadlineLayer::call(Duration::ZERO), true),
+        (DeadlineLayer::attempt(Duration::ZERO), false),
+    ] {
+        let inner = Inner::new([Step::Ok(1)]);
+        let service = retry(SECOND).build().unwrap();
+        let service = service.layer(layer.layer(inner.clone()));
+        let (outcome, report) = CallReport::of(service.oneshot(1)).await;
+        let error = outcome.unwrap_err();
+        assert!(exceeded(&error).is_before_call());
+        assert_eq!(exceeded(&error).is_call(), is_call);
+        assert_eq!(exceeded(&error).report(), None);
+        assert_eq!(
+            report.unwrap().verdict(),
+            Verdict::REFUSED,
+            "nothing was sent"
+        );
+        assert_eq!(inner.calls(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_begins_at_the_end_of_the_call_is_not_made() {
+    let end = Deadline::after(SECOND);
+    let inner = Inner::new([Step::Ok(1)]);
+    let late = DeadlineLayer::attempt(SECOND).layer(inner.clone());
+    let service = DeadlineLayer::until(end).layer(tower::service_fn(move |number: u32| {
+        let late = late.clone();
+        async move {
+            // Another service may take its time without leaving the poll.
+            tokio::time::advance(SECOND).await;
+            late.oneshot(number).await
+        }
+    }));
+    let error = service.oneshot(1).await.unwrap_err();
+    assert!(exceeded(&error).is_call(), "the end is the call's");
+    assert!(exceeded(&error).is_before_call());
+    assert_eq!(inner.calls(), 0);
 }
 
 #[derive(Debug)]
