@@ -85,6 +85,8 @@ mod handle;
 #[cfg(feature = "keyed")]
 mod keyed;
 mod layer;
+#[cfg(all(test, loom))]
+mod models;
 mod service;
 
 pub use builder::BudgetBuilder;
