@@ -430,6 +430,92 @@ async fn case_067_the_last_outcome_goes_up_unchanged() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn case_067_a_boxed_error_keeps_its_type() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let layer = cases(Effect::Read).max_attempts(2).build().unwrap();
+    let service = layer.layer(tower::service_fn(move |_: u32| {
+        let first = calls.fetch_add(1, Ordering::Relaxed) == 0;
+        let verdict = if first {
+            Verdict::UNKNOWN
+        } else {
+            Verdict::Fault
+        };
+        async move { Err::<u32, tower::BoxError>(Said(verdict).into()) }
+    }));
+    let error = service.oneshot(1).await.unwrap_err();
+    assert_eq!(error.downcast_ref(), Some(&Said(Verdict::Fault)));
+}
+
+// How long a retry waits, where the server said it.
+
+/// When the second attempt comes after this hint, in milliseconds, for each of 100 seeds.
+async fn seconds_after(hint: Hint, limit: Duration) -> Vec<u128> {
+    let mut seconds = Vec::new();
+    for seed in 0..100 {
+        let verdict = Verdict::THROTTLED.with_hint(Some(hint));
+        let inner = Told::new([Step::Err(Said(verdict)), Step::Ok(1)]);
+        let layer = cases(told(Effect::Write)).seed(seed).build().unwrap();
+        let service = DeadlineLayer::call(limit).layer(layer.layer(inner.clone()));
+        assert_eq!(service.oneshot(1).await.unwrap(), 1);
+        seconds.push(inner.times()[1]);
+    }
+    seconds.sort_unstable();
+    seconds.dedup();
+    seconds
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hint_is_a_floor_and_its_spread_is_trimmed_to_the_deadline() {
+    let free = seconds_after(Hint::after(5 * SECOND), Duration::MAX).await;
+    assert!(free[0] >= 5000 && free[free.len() - 1] <= 6250, "{free:?}");
+    assert!(free.len() > 50, "spread out: {free:?}");
+
+    let trimmed = seconds_after(Hint::after(5 * SECOND), 5100 * SECOND / 1000).await;
+    assert!(trimmed[0] >= 5000, "the hint itself never is: {trimmed:?}");
+    assert_eq!(trimmed[trimmed.len() - 1], 5099);
+
+    // The least spread is the base, and the backoff stands where it is longer.
+    let short = seconds_after(Hint::after(SECOND / 20), Duration::MAX).await;
+    assert!(
+        short[0] == 100 && short[short.len() - 1] <= 150,
+        "{short:?}"
+    );
+    let nothing = seconds_after(Hint::after(Duration::ZERO), Duration::MAX).await;
+    assert_eq!(nothing, [100]);
+
+    let exact = seconds_after(Hint::exactly(SECOND / 20), Duration::MAX).await;
+    assert_eq!(exact, [50]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hint_for_once_is_followed_once() {
+    let once = Verdict::THROTTLED.with_hint(Some(Hint::exactly(SECOND).once()));
+    let (again, other) = (Step::Err(Said(once)), Step::Err(Said(Verdict::REFUSED)));
+    for (steps, attempts) in [(vec![again.clone()], 2), (vec![again, other], 3)] {
+        let layer = cases(told(Effect::Write)).build().unwrap();
+        let service = layer.layer(Told::new(steps));
+        assert_eq!(stops(service).await, (attempts, Some(StopReason::Attempts)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hint_at_the_limit_is_waited_for_and_one_beyond_it_is_not() {
+    for (millis, attempts, stop) in [
+        (2000, 2, None),
+        (2001, 1, Some(StopReason::HintExceedsLimit)),
+    ] {
+        let hint = Hint::exactly(Duration::from_millis(millis));
+        let verdict = Verdict::REFUSED.with_hint(Some(hint));
+        let inner = Told::new([Step::Err(Said(verdict)), Step::Ok(1)]);
+        let layer = cases(told(Effect::Read))
+            .max_hint(2 * SECOND)
+            .build()
+            .unwrap();
+        assert_eq!(stops(layer.layer(inner)).await, (attempts, stop));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn case_062_layers_below_run_once_an_attempt_and_layers_above_once_a_call() {
     let start = tokio::time::Instant::from_std(now());
     let signed_at = move || u32::try_from((tokio_now() - start).as_millis()).unwrap();
