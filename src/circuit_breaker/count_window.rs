@@ -120,6 +120,15 @@ impl CountWindow {
         }
     }
 
+    /// See [`Tag::refresh`].
+    pub(super) fn refresh(&self, tag: Tag) {
+        for cell in &self.ring {
+            tag.refresh(cell, 0);
+        }
+        let (_, empty) = Tag::split(pack(tag, Sums::EMPTY));
+        tag.refresh(&self.counts, empty);
+    }
+
     /// What the window holds of a generation.
     pub(super) fn counts(&self, tag: Tag) -> Counts {
         let (current, sums) = unpack(self.counts.load(Ordering::Relaxed));

@@ -8,7 +8,7 @@ use super::probes::{Probe, Probes, Tally};
 use super::settings::Settings;
 use super::state::{AtomicState, Moment, Phase, State};
 use super::streak::Streak;
-use super::tag::{MAX_VALUE, Tag};
+use super::tag::{MAX_VALUE, REFRESH, Tag};
 use super::window::{Counts, Record, Window};
 
 /// What one outcome says of the dependency.
@@ -328,16 +328,29 @@ impl Machine {
         let end = around.now().saturating_add(time);
         if self.state.change(from, open) {
             self.until.set(open.tag(), end);
-            around.changed(Change { from, to: open });
+            self.entered(from, open, around);
         }
     }
 
     fn change(&self, from: State, to: State, around: &impl Surroundings) -> bool {
         let changed = self.state.change(from, to);
         if changed {
-            around.changed(Change { from, to });
+            self.entered(from, to, around);
         }
         changed
+    }
+
+    /// What the winner of a transition has left to do.
+    fn entered(&self, from: State, to: State, around: &impl Surroundings) {
+        if to.generation % REFRESH == 0 {
+            let tag = to.tag();
+            self.until.refresh(tag);
+            self.since.refresh(tag);
+            self.window.refresh(tag);
+            self.streak.refresh(tag);
+            self.probes.refresh(tag);
+        }
+        around.changed(Change { from, to });
     }
 
     /// Microseconds that are left of the open period of this state. A period whose end is not written yet has only just

@@ -116,6 +116,14 @@ impl Probes {
         Tally::of(if current == tag { tally } else { 0 })
     }
 
+    /// See [`Tag::refresh`].
+    pub(super) fn refresh(&self, tag: Tag) {
+        for cell in &self.places {
+            tag.refresh(cell, FREE);
+        }
+        tag.refresh(&self.tally, 0);
+    }
+
     /// As many places as the settings ask for, of those there are.
     fn usable(&self, places: u64) -> impl Iterator<Item = &AtomicU64> {
         let places = usize::try_from(places).unwrap_or(usize::MAX);

@@ -124,6 +124,11 @@ impl Moment {
         self.update(|current, now| (current == tag && now < at).then(|| tag.with(at)));
     }
 
+    /// See [`Tag::refresh`].
+    pub(super) fn refresh(&self, tag: Tag) {
+        tag.refresh(&self.0, 0);
+    }
+
     /// None where the winner has not written it yet.
     pub(super) fn of(&self, tag: Tag) -> Option<u64> {
         let (current, at) = Tag::split(self.0.load(Ordering::Acquire));

@@ -31,6 +31,11 @@ impl Streak {
             .map_or(0, after)
     }
 
+    /// See [`Tag::refresh`].
+    pub(super) fn refresh(&self, tag: Tag) {
+        tag.refresh(&self.0, 0);
+    }
+
     #[inline]
     pub(super) fn of(&self, tag: Tag) -> u64 {
         let (current, count) = Tag::split(self.0.load(Ordering::Relaxed));

@@ -4,14 +4,20 @@
 //! generation, and a word of an older one counts as empty: whoever comes first in a new generation starts it, and
 //! whoever comes late from an old one finds a newer tag and leaves it alone.
 
+use crate::sync::{AtomicU64, Ordering};
+
 /// Bits of the tag: the highest of a word.
 const TAG_SHIFT: u32 = 48;
+
+/// After how many generations words are brought along: well below half of what the shortest tag tells apart, which is
+/// the time window's with twelve bits.
+pub(super) const REFRESH: u64 = 512;
 
 /// The largest value beside a tag.
 pub(super) const MAX_VALUE: u64 = (1 << TAG_SHIFT) - 1;
 
-/// The low 16 bits of a generation. They wrap; two tags are never compared that are 32,768 generations apart, because
-/// the whole generation is compared before and the tag only guards the instant between.
+/// The low 16 bits of a generation. They wrap, and a tag from 32,768 generations ago would look like one to come. So
+/// every [`REFRESH`] generations the words that nobody has touched since are brought along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tag(u16);
 
@@ -24,6 +30,17 @@ impl Tag {
     /// The tag of the generation before.
     pub(super) const fn before(self) -> Self {
         Self(self.0.wrapping_sub(1))
+    }
+
+    /// Brings a word along that was left behind two or more generations ago: it stays old, but not older.
+    pub(super) fn refresh(self, cell: &AtomicU64, empty: u64) {
+        let word = cell.load(Ordering::Relaxed);
+        let (old, _) = Self::split(word);
+        if old != self && old != self.before() && !old.is_newer_than(self) {
+            // Fails where somebody has just written it, and then it is not old.
+            let to = self.before().with(empty);
+            let _ = cell.compare_exchange(word, to, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
     /// Whether this tag is of a later generation than the other.

@@ -90,6 +90,16 @@ impl TimeWindow {
         }
     }
 
+    /// See [`Tag::refresh`].
+    pub(super) fn refresh(&self, tag: Tag) {
+        for bucket in &self.buckets {
+            bucket.total.refresh(tag);
+            bucket.failures.refresh(tag);
+            bucket.slow.refresh(tag);
+        }
+        self.trouble.refresh(tag);
+    }
+
     fn epoch(&self, now: u64) -> u64 {
         now.checked_div(self.width).unwrap_or(0)
     }
@@ -102,7 +112,8 @@ impl TimeWindow {
 
 /// Which generation and which bucket of time: 12 and 28 bits, the highest of a counter's word.
 ///
-/// They wrap: at the smallest width a bucket that nobody touched for 15 days could be taken for a new one.
+/// Both wrap. Generations are brought along before they do; the time of the smallest buckets comes round after 15 days,
+/// so it is compared around the circle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp(u64);
 
@@ -110,7 +121,11 @@ const COUNT_BITS: u32 = 24;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 const EPOCH_BITS: u32 = 28;
 const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
-const STAMP_MASK: u64 = (1 << 40) - 1;
+const TAG_MASK: u64 = (1 << 12) - 1;
+
+/// How many buckets ahead a counter can be of somebody who read the clock before it was started. Further ahead is what
+/// has stayed behind for nearly a whole turn.
+const LATE: u64 = 1 << 16;
 
 impl Stamp {
     const fn at(tag: Tag, epoch: u64) -> Self {
@@ -125,17 +140,28 @@ impl Stamp {
         self.0 << COUNT_BITS | count
     }
 
-    /// Later in time, or of a later generation.
+    /// How many generations this stamp is ahead of the other.
+    const fn generations_after(self, other: Self) -> u64 {
+        (self.0 >> EPOCH_BITS).wrapping_sub(other.0 >> EPOCH_BITS) & TAG_MASK
+    }
+
+    /// How many buckets of time this stamp is ahead of the other.
+    const fn epochs_after(self, other: Self) -> u64 {
+        self.0.wrapping_sub(other.0) & EPOCH_MASK
+    }
+
+    /// Of a later generation, or later in the same one.
     const fn is_newer_than(self, other: Self) -> bool {
-        let ahead = self.0.wrapping_sub(other.0) & STAMP_MASK;
-        ahead != 0 && ahead < 1 << 39
+        match self.generations_after(other) {
+            0 => matches!(self.epochs_after(other), 1..LATE),
+            ahead => ahead <= TAG_MASK / 2,
+        }
     }
 
     /// Whether it is of this generation and in the window that ends with this bucket of time.
     const fn is_within(self, tag: Tag, epoch: u64) -> bool {
         let now = Self::at(tag, epoch);
-        let age = now.0.wrapping_sub(self.0) & STAMP_MASK;
-        age < BUCKETS && (now.0 ^ self.0) >> EPOCH_BITS == 0
+        now.generations_after(self) == 0 && now.epochs_after(self) < BUCKETS
     }
 }
 
@@ -157,6 +183,18 @@ impl Counter {
                 }
             })
             .is_ok()
+    }
+
+    /// See [`Tag::refresh`].
+    fn refresh(&self, tag: Tag) {
+        let word = self.0.load(Ordering::Relaxed);
+        let before = Stamp::at(tag.before(), 0);
+        let behind = before.generations_after(Stamp::of(word));
+        if (1..=TAG_MASK / 2).contains(&behind) {
+            let _ =
+                self.0
+                    .compare_exchange(word, before.with(0), Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
     fn is_within(&self, tag: Tag, epoch: u64) -> bool {

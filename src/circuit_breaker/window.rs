@@ -58,6 +58,14 @@ impl Window {
         }
     }
 
+    /// See [`Tag::refresh`].
+    pub(super) fn refresh(&self, tag: Tag) {
+        match self {
+            Self::Count(window) => window.refresh(tag),
+            Self::Time(window) => window.refresh(tag),
+        }
+    }
+
     /// What the window holds of a generation.
     pub(super) fn counts(&self, tag: Tag, now: impl FnOnce() -> u64) -> Counts {
         match self {
