@@ -99,6 +99,34 @@ async fn told_otherwise_it_keeps_what_it_knows() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn told_to_probe_less_than_it_has_it_decides() {
+    let breaker = cases().probes(3).build().unwrap();
+    calls(&breaker, &[failure(); 5]).await;
+    advance(30 * SECOND).await;
+    calls(&breaker, &[success(); 2]).await;
+    assert_eq!(breaker.state(), HalfOpen);
+    breaker.reconfigure(cases().probes(2)).unwrap();
+    assert_eq!(
+        breaker.state(),
+        Closed,
+        "no place would be left to close it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_of_three_reach_a_rate_of_two_thirds() {
+    let breaker = cases()
+        .minimum_calls(3)
+        .failure_rate(2.0 / 3.0)
+        .build()
+        .unwrap();
+    calls(&breaker, &[success(), failure()]).await;
+    assert_eq!(breaker.state(), Closed);
+    call(&breaker, failure()).await;
+    assert_eq!(breaker.state(), Open);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_changed_is_an_error_and_changes_nothing() {
     let breaker = cases().build().unwrap();
     let error = |to| breaker.reconfigure(to).unwrap_err().to_string();

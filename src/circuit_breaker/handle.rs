@@ -117,7 +117,7 @@ impl CircuitBreaker {
     pub fn reconfigure(&self, to: CircuitBreakerBuilder) -> Result<(), ConfigError> {
         let settings = Settings::of(&to)?;
         self.shared.built.check_change(&settings)?;
-        self.shared.machine.live().set(&settings);
+        self.shared.machine.retune(&settings, &self.shared.around);
         Ok(())
     }
 

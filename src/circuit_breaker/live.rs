@@ -53,6 +53,14 @@ live! {
     max_half_open,
 }
 
+/// What the probes so far say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProbeVerdict {
+    Wait,
+    Close,
+    Reopen,
+}
+
 impl Live {
     pub(super) fn probes(&self) -> u64 {
         self.probes.load(Ordering::Relaxed)
@@ -107,6 +115,18 @@ impl Live {
                 let total = tally.successes.saturating_add(tally.failures);
                 decided && tally.failures.saturating_mul(MILLION) >= rate.saturating_mul(total)
             }
+        }
+    }
+
+    /// What the probes that have ended say.
+    pub(super) fn verdict_on(&self, tally: Tally) -> ProbeVerdict {
+        let decided = tally.successes.saturating_add(tally.failures) >= self.probes();
+        if self.probes_fail(tally, decided) {
+            ProbeVerdict::Reopen
+        } else if decided {
+            ProbeVerdict::Close
+        } else {
+            ProbeVerdict::Wait
         }
     }
 

@@ -3,7 +3,7 @@
 //! Pure: time comes in as microseconds on the breaker's own clock, randomness as a word. Both are asked for only where
 //! they are needed, which is never while closed in a count window.
 
-use super::live::Live;
+use super::live::{Live, ProbeVerdict};
 use super::probes::{Probe, Probes, Tally};
 use super::settings::Settings;
 use super::state::{AtomicState, Moment, Phase, State};
@@ -257,6 +257,11 @@ impl Machine {
             Outcome::Success => self.live.is_slow(seen.took),
         };
         let tally = self.probes.settle(state.tag(), probe, failed);
+        self.conclude(state, tally, hint, around);
+    }
+
+    /// Closes or reopens, where the probes that have ended say so.
+    fn conclude(&self, state: State, tally: Tally, hint: u64, around: &impl Surroundings) {
         match self.live.verdict_on(tally) {
             ProbeVerdict::Wait => {}
             ProbeVerdict::Close => {
@@ -285,6 +290,15 @@ impl Machine {
     /// Whether nothing has changed since this call was admitted.
     pub(super) fn is_current(&self, generation: u64) -> bool {
         self.state.load().generation == generation
+    }
+
+    /// Goes on with other settings. The probes that have ended may be enough by them, and none may be left to find out.
+    pub(super) fn retune(&self, settings: &Settings, around: &impl Surroundings) {
+        self.live.set(settings);
+        let state = self.state.load();
+        if state.phase == Phase::HalfOpen {
+            self.conclude(state, self.probes.tally(state.tag()), 0, around);
+        }
     }
 
     /// Moves to a phase whatever the state is; already there, nothing happens.
@@ -361,27 +375,6 @@ impl Machine {
             // An open time that cannot be represented never ends.
             Some(MAX_VALUE) => MAX_VALUE,
             Some(end) => end.saturating_sub(now),
-        }
-    }
-}
-
-/// What the probes so far say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ProbeVerdict {
-    Wait,
-    Close,
-    Reopen,
-}
-
-impl Live {
-    fn verdict_on(&self, tally: Tally) -> ProbeVerdict {
-        let decided = tally.successes.saturating_add(tally.failures) >= self.probes();
-        if self.probes_fail(tally, decided) {
-            ProbeVerdict::Reopen
-        } else if decided {
-            ProbeVerdict::Close
-        } else {
-            ProbeVerdict::Wait
         }
     }
 }

@@ -15,7 +15,9 @@ const SPENT: u64 = MAX_VALUE;
 /// A place is free, or taken until the end of a lease, or spent. Because an outcome spends its place, at most as many
 /// probes run at a time as are still needed to decide.
 ///
-/// Every access is relaxed: a place is one word, reserved by one compare-exchange, and guards nothing beside itself.
+/// A place is one word, reserved by one compare-exchange, and guards nothing beside itself, so every access to it is
+/// relaxed. The tally is only read by writing it, with an acquire and a release: of an outcome and a change of the
+/// settings, the later one sees the other.
 #[derive(Debug)]
 pub(super) struct Probes {
     places: Box<[AtomicU64]>,
@@ -94,26 +96,28 @@ impl Probes {
     /// Counts an outcome and spends its place; says how the probes have ended so far.
     pub(super) fn settle(&self, tag: Tag, probe: Probe, failed: bool) -> Tally {
         self.put_back(probe, SPENT);
-        let one = if failed { 1 << FAILURES_SHIFT } else { 1 };
+        self.add(tag, if failed { 1 << FAILURES_SHIFT } else { 1 })
+    }
+
+    /// How the probes of a period have ended so far.
+    pub(super) fn tally(&self, tag: Tag) -> Tally {
+        self.add(tag, 0)
+    }
+
+    fn add(&self, tag: Tag, outcome: u64) -> Tally {
         let after = |word| {
             let (current, tally) = Tag::split(word);
             let tally = if current == tag { tally } else { 0 };
-            tally.saturating_add(one)
+            tally.saturating_add(outcome)
         };
         let tally = self
             .tally
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
                 let (current, _) = Tag::split(word);
                 (!current.is_newer_than(tag)).then(|| tag.with(after(word)))
             })
             .map_or(0, after);
         Tally::of(tally)
-    }
-
-    /// How the probes of a period have ended so far.
-    pub(super) fn tally(&self, tag: Tag) -> Tally {
-        let (current, tally) = Tag::split(self.tally.load(Ordering::Relaxed));
-        Tally::of(if current == tag { tally } else { 0 })
     }
 
     /// See [`Tag::refresh`].
