@@ -1,6 +1,5 @@
 //! A breaker that has been through a great deal of time and of transitions works as on its first day.
 #![cfg(not(loom))]
-#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod support;
 
