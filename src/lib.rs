@@ -57,6 +57,7 @@ mod attempt;
 mod clock;
 mod effect;
 mod error;
+mod lanes;
 mod observer;
 mod ready;
 mod report;

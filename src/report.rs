@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::attempt::Attempt;
 use crate::context;
+use crate::effect::Effect;
 use crate::verdict::{Hint, Verdict};
 
 /// Why a retry that the verdict allowed was not made. In the order in which they are asked.
@@ -68,35 +69,10 @@ pub struct CallReport {
     pub(crate) elapsed: Option<Duration>,
 }
 
-/// What a retry leaves for the layers above it. Most calls succeed at once and have little to say.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Published {
-    Nothing,
-    /// The call has succeeded at its first attempt.
-    Success(Attempt),
-    Call(CallReport),
-}
-
-impl Published {
-    #[inline]
-    pub(crate) const fn attempt(self) -> Option<Attempt> {
-        match self {
-            Self::Nothing => None,
-            Self::Success(attempt) => Some(attempt),
-            Self::Call(report) => Some(report.attempt),
-        }
-    }
-
-    pub(crate) const fn report(self) -> Option<CallReport> {
-        match self {
-            Self::Nothing => None,
-            Self::Success(attempt) => Some(CallReport::success(attempt)),
-            Self::Call(report) => Some(report),
-        }
-    }
-}
-
 impl CallReport {
+    /// Of no call.
+    pub(crate) const EMPTY: Self = Self::success(Attempt::first(Effect::Read));
+
     /// Of a call that has succeeded at this attempt.
     pub(crate) const fn success(attempt: Attempt) -> Self {
         Self {

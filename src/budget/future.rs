@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::Budget;
-use crate::context::Lending;
+use super::LentBudget;
+use crate::context::{Lending, Slot};
 
 pin_project! {
     /// The future of a [`BudgetService`](super::BudgetService).
@@ -16,12 +16,12 @@ pin_project! {
     pub struct BudgetFuture<F> {
         #[pin]
         inner: F,
-        budget: Option<Budget>,
+        budget: Slot<LentBudget>,
     }
 }
 
 impl<F> BudgetFuture<F> {
-    pub(super) const fn lending(inner: F, budget: Option<Budget>) -> Self {
+    pub(super) const fn lending(inner: F, budget: Slot<LentBudget>) -> Self {
         Self { inner, budget }
     }
 }
@@ -29,6 +29,7 @@ impl<F> BudgetFuture<F> {
 impl<F: Future> Future for BudgetFuture<F> {
     type Output = F::Output;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let _lending = Lending::enter(this.budget);

@@ -1,13 +1,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
 use super::bucket::{Bucket, TOKEN};
 use super::builder::{BudgetBuilder, Terms, tokens};
-use crate::clock;
+use super::lent::{LentBudget, Shared, Withdrawal};
 use crate::error::ConfigError;
-use crate::sync::{AtomicU64, Ordering};
+use crate::lanes::Lanes;
+use crate::sync::Ordering;
 use crate::verdict::Verdict;
 
 /// A retry budget. Clones share one balance.
@@ -16,13 +15,7 @@ use crate::verdict::Verdict;
 #[derive(Clone)]
 pub struct Budget {
     shared: Arc<Shared>,
-}
-
-struct Shared {
-    bucket: Bucket,
-    terms: Terms,
-    refused: AtomicU64,
-    epoch: Instant,
+    lanes: Arc<Lanes<Shared>>,
 }
 
 impl Budget {
@@ -41,13 +34,10 @@ impl Budget {
     }
 
     pub(super) fn of(bucket: Bucket, terms: Terms) -> Self {
+        let shared = Arc::new(Shared::new(bucket, terms));
         Self {
-            shared: Arc::new(Shared {
-                bucket,
-                terms,
-                refused: AtomicU64::new(0),
-                epoch: clock::now(),
-            }),
+            lanes: Arc::new(Lanes::new(&shared)),
+            shared,
         }
     }
 
@@ -60,26 +50,13 @@ impl Budget {
     /// Takes what a retry after this verdict costs, or nothing. It goes back when the withdrawal is dropped, unless it
     /// was [spent](Withdrawal::spend). The retry layer does this.
     pub fn try_withdraw(&self, after: Verdict) -> Option<Withdrawal> {
-        let Shared {
-            bucket,
-            terms,
-            refused,
-            ..
-        } = &*self.shared;
-        let cost = terms.cost(after);
-        if bucket.withdraw(cost, || self.now()) {
-            return Some(self.withdrawal(cost));
-        }
-        refused.fetch_add(1, Ordering::Relaxed);
-        // One that only observes lets the retry go for nothing.
-        terms.observe_only.then(|| self.withdrawal(0))
+        self.lend().try_withdraw(after)
     }
 
-    fn withdrawal(&self, amount: u64) -> Withdrawal {
-        Withdrawal {
-            budget: Some(self.clone()),
-            amount,
-        }
+    /// What a call holds of it.
+    #[inline]
+    pub(crate) fn lend(&self) -> LentBudget {
+        LentBudget::new(self.lanes.of_this_thread())
     }
 
     /// The tokens that are there now.
@@ -93,7 +70,7 @@ impl Budget {
     }
 
     fn millitokens(&self) -> u64 {
-        self.shared.bucket.balance(|| self.now())
+        self.shared.bucket.balance(|| self.shared.now())
     }
 
     /// Retries it has refused since it was made; where it only observes, those it would have refused.
@@ -121,16 +98,10 @@ impl Budget {
         &self.shared.terms.name
     }
 
-    /// Whether there is another clone.
+    /// Whether there is another clone, or a call under way.
     #[cfg(feature = "keyed")]
     pub(crate) fn is_shared(&self) -> bool {
-        Arc::strong_count(&self.shared) > 1
-    }
-
-    /// Nanoseconds since it was made. Only a trickle asks for them.
-    fn now(&self) -> u64 {
-        let since = clock::now().saturating_duration_since(self.shared.epoch);
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+        Arc::strong_count(&self.lanes) > 1 || self.lanes.are_in_use()
     }
 }
 
@@ -151,28 +122,5 @@ impl fmt::Debug for Budget {
             .field("trickle", &self.trickle())
             .field("balance", &self.balance())
             .finish_non_exhaustive()
-    }
-}
-
-/// What was taken for a retry. Dropping it puts it back: the retry did not start.
-#[derive(Debug)]
-#[must_use = "dropping it puts the tokens back"]
-pub struct Withdrawal {
-    budget: Option<Budget>,
-    amount: u64,
-}
-
-impl Withdrawal {
-    /// The retry has started: the tokens are gone.
-    pub fn spend(mut self) {
-        self.budget = None;
-    }
-}
-
-impl Drop for Withdrawal {
-    fn drop(&mut self) {
-        if let Some(budget) = self.budget.take() {
-            budget.shared.bucket.add(self.amount);
-        }
     }
 }

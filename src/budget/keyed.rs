@@ -63,7 +63,7 @@ where
 
     fn call(&mut self, request: Req) -> Self::Future {
         let budget = self.budgets.get((self.key)(&request).unwrap_or_default());
-        lend(Some(budget), &mut self.inner, request)
+        lend(Some(budget.lend()), &mut self.inner, request)
     }
 }
 

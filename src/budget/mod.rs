@@ -85,14 +85,17 @@ mod handle;
 #[cfg(feature = "keyed")]
 mod keyed;
 mod layer;
+mod lent;
 #[cfg(all(test, loom))]
 mod models;
 mod service;
 
 pub use builder::BudgetBuilder;
 pub use future::BudgetFuture;
-pub use handle::{Budget, Withdrawal};
+pub use handle::Budget;
 #[cfg(feature = "keyed")]
 pub use keyed::{KeyedBudgetLayer, KeyedBudgetService};
 pub use layer::BudgetLayer;
+pub(crate) use lent::LentBudget;
+pub use lent::Withdrawal;
 pub use service::BudgetService;

@@ -2,8 +2,8 @@ use std::task::{Context, Poll};
 
 use tower_service::Service;
 
-use super::{Budget, BudgetFuture};
-use crate::context::Lending;
+use super::{Budget, BudgetFuture, LentBudget};
+use crate::context::{Lending, Slot};
 
 /// Lends a budget to the retry layer below it. See the [module](crate::budget).
 #[derive(Debug, Clone)]
@@ -26,24 +26,31 @@ where
     type Error = S::Error;
     type Future = BudgetFuture<S::Future>;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
+    #[inline]
     fn call(&mut self, request: Req) -> Self::Future {
-        lend(self.budget.clone(), &mut self.inner, request)
+        lend(
+            self.budget.as_ref().map(Budget::lend),
+            &mut self.inner,
+            request,
+        )
     }
 }
 
 /// Calls a service with a budget in scope.
 pub(super) fn lend<S, Req>(
-    mut budget: Option<Budget>,
+    budget: Option<LentBudget>,
     inner: &mut S,
     request: Req,
 ) -> BudgetFuture<S::Future>
 where
     S: Service<Req>,
 {
+    let mut budget = Slot::new(budget);
     let called = {
         let _lending = Lending::enter(&mut budget);
         inner.call(request)

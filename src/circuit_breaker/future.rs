@@ -8,7 +8,7 @@ use pin_project_lite::pin_project;
 
 use super::{BreakerOpen, Permit};
 use crate::attempt::Attempt;
-use crate::context::{self, Lending};
+use crate::context::{self, PermitScope};
 use crate::error::BoxError;
 use crate::policy::Policy;
 
@@ -31,7 +31,7 @@ pin_project! {
         Admitted {
             #[pin]
             inner: F,
-            permit: Option<Permit>,
+            permit: Permit,
             policy: P,
             attempt: Attempt,
         },
@@ -43,12 +43,7 @@ pin_project! {
 }
 
 impl<F, P, Req> CircuitBreakerFuture<F, P, Req> {
-    pub(super) const fn admitted(
-        inner: F,
-        permit: Option<Permit>,
-        policy: P,
-        attempt: Attempt,
-    ) -> Self {
+    pub(super) const fn admitted(inner: F, permit: Permit, policy: P, attempt: Attempt) -> Self {
         Self {
             state: State::Admitted {
                 inner,
@@ -76,6 +71,7 @@ where
 {
     type Output = Result<Res, BoxError>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let result = match this.state.as_mut().project() {
@@ -87,15 +83,15 @@ where
             } => {
                 context::clear_signals();
                 let polled = {
-                    let _lending = Lending::enter(permit);
+                    let _scope = PermitScope::enter(permit);
                     inner.poll(cx)
                 };
-                if let Some(stopped) = permit.as_ref().filter(|permit| permit.is_stopped()) {
+                if let Some(breaker) = permit.stopped_by() {
                     // The retry below has no outcome left to return, and marked that in this very poll.
-                    Err(BreakerOpen::new(stopped.breaker().remaining()).into())
+                    Err(BreakerOpen::new(breaker.remaining()).into())
                 } else {
                     let outcome = ready!(polled);
-                    if let Some(permit) = permit {
+                    if permit.counts() {
                         settle(permit, policy, *attempt, outcome.as_ref());
                     }
                     // The inner future has returned its outcome; it is dropped with this one.

@@ -5,11 +5,12 @@ use std::time::Duration;
 use super::builder::CircuitBreakerBuilder;
 use super::machine::{Admission, Surroundings};
 use super::metrics::{CircuitMetrics, CircuitState};
-use super::permit::Permit;
+use super::permit::{BreakerLane, Permit};
 use super::settings::Settings;
-use super::shared::{Lanes, Shared, duration};
+use super::shared::{Shared, duration};
 use super::state::Phase;
 use crate::error::ConfigError;
+use crate::lanes::Lanes;
 use crate::sync::Ordering;
 
 /// A circuit breaker. Clones share one state, and so do all layers and services made with it.
@@ -34,7 +35,7 @@ use crate::sync::Ordering;
 #[derive(Clone)]
 pub struct CircuitBreaker {
     shared: Arc<Shared>,
-    lanes: Arc<Lanes>,
+    lanes: Arc<Lanes<Shared>>,
 }
 
 impl CircuitBreaker {
@@ -46,7 +47,7 @@ impl CircuitBreaker {
     pub(super) fn of(settings: Settings, told: CircuitBreakerBuilder) -> Self {
         let shared = Arc::new(Shared::new(settings, told));
         Self {
-            lanes: Arc::new(Lanes::of(&shared)),
+            lanes: Arc::new(Lanes::new(&shared)),
             shared,
         }
     }
@@ -167,7 +168,7 @@ impl CircuitBreaker {
 
     #[inline]
     fn permit(&self, admission: Admission) -> Permit {
-        Permit::new(self.lanes.of_this_thread(), admission)
+        Permit::new(BreakerLane::new(self.lanes.of_this_thread()), admission)
     }
 
     /// A call was refused.

@@ -77,7 +77,7 @@ where
     fn call(&mut self, request: Req) -> Self::Future {
         let breaker = self.breakers.get((self.key)(&request).unwrap_or_default());
         match breaker.try_admit() {
-            Ok(permit) => admitted(&mut self.inner, Some(permit), &self.policy, request),
+            Ok(permit) => admitted(&mut self.inner, permit, &self.policy, request),
             Err(remaining) => refused(&mut self.inner, remaining),
         }
     }

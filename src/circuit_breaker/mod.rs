@@ -84,6 +84,7 @@ mod machine;
 mod metrics;
 #[cfg(all(test, loom))]
 mod models;
+mod notes;
 mod permit;
 mod probes;
 mod service;
@@ -103,6 +104,7 @@ pub use handle::CircuitBreaker;
 pub use keyed::{KeyedCircuitBreakerLayer, KeyedCircuitBreakerService};
 pub use layer::CircuitBreakerLayer;
 pub use metrics::{CircuitMetrics, CircuitState, Transition};
-pub(crate) use permit::Permit;
+pub(crate) use notes::Notes;
+pub(crate) use permit::{BreakerLane, LentPermit, Permit, Times};
 pub use service::CircuitBreakerService;
 pub use settings::Count;

@@ -1,166 +1,255 @@
 use std::sync::Arc;
 
 use super::machine::{Admission, Observation, Outcome, Surroundings};
+use super::notes::Notes;
+use super::probes::Probe;
 use super::settings::micros;
-use super::shared::{Lane, Shared};
-use crate::context;
+use super::shared::Shared;
+use crate::context::{self, Slot};
+use crate::lanes::Lane;
 use crate::verdict::Verdict;
 
 /// A time that nobody has measured, or that there is not.
 const NO_TIME: u64 = u64::MAX;
 
-/// A call that a breaker let through. It is lent to the retry below, and dropping it is an outcome: none.
-///
-/// It knows what the retry has reported, so that each outcome is counted once.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent facts of a call, not a state machine"
-)]
-pub(crate) struct Permit {
-    lane: Arc<Lane>,
-    admission: Admission,
-    // The deadline that the caller brought along, from above the breaker, on the breaker's own clock.
-    outer: u64,
+/// A breaker, as a call holds it and lends it.
+#[derive(Clone)]
+pub(crate) struct BreakerLane(Arc<Lane<Shared>>);
+
+impl BreakerLane {
+    pub(super) const fn new(lane: Arc<Lane<Shared>>) -> Self {
+        Self(lane)
+    }
+}
+
+/// What only a probe, a measured call, or a breaker that counts attempts has need of.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    probe: Option<Probe>,
     // When the call or its attempt began, where durations matter.
     began: u64,
-    // An attempt has started whose outcome nobody has reported.
-    outstanding: bool,
-    // The retry has reported an attempt.
-    reported: bool,
-    // The retry found that the breaker has moved on, and has no outcome left to return.
-    stopped: bool,
-    settled: bool,
+    // The deadline that the caller brought along, from above the breaker, on the breaker's own clock: for the retry,
+    // which stands below nearer ones.
+    outer: u64,
+}
+
+impl Times {
+    pub(crate) const NONE: Self = Self {
+        probe: None,
+        began: NO_TIME,
+        outer: NO_TIME,
+    };
+}
+
+/// A call that a breaker let through. It is lent to the retry below, and dropping it is an outcome: none.
+///
+/// It knows what the retry has reported, so that each outcome is counted once. Where there is no breaker it permits
+/// everything and counts nothing.
+pub(crate) struct Permit {
+    // Not here while it is lent.
+    pub(crate) lane: Slot<BreakerLane>,
+    pub(crate) notes: Notes,
+    pub(crate) times: Times,
 }
 
 impl Permit {
+    /// Where there is no breaker.
+    pub(super) const NONE: Self = Self {
+        lane: Slot::EMPTY,
+        notes: Notes::NONE,
+        times: Times::NONE,
+    };
+
     #[inline]
-    pub(super) fn new(lane: Arc<Lane>, admission: Admission) -> Self {
-        let outer = context::deadline().and_then(|outer| outer.instant());
+    pub(super) fn new(lane: BreakerLane, admission: Admission) -> Self {
+        let breaker = &*lane.0;
+        let counts_attempts = breaker.counts_attempts();
         Self {
-            began: lane.shared.stopwatch().unwrap_or(NO_TIME),
-            outer: outer.map_or(NO_TIME, |outer| lane.shared.around.micros(outer)),
-            lane,
-            admission,
-            outstanding: false,
-            reported: false,
-            stopped: false,
-            settled: false,
+            notes: Notes::of(
+                admission.generation,
+                admission.probe.is_some(),
+                counts_attempts,
+            ),
+            times: Times {
+                probe: admission.probe,
+                began: breaker.stopwatch().unwrap_or(NO_TIME),
+                outer: if counts_attempts {
+                    outer_deadline(breaker)
+                } else {
+                    NO_TIME
+                },
+            },
+            lane: Slot::new(Some(lane)),
         }
     }
 
-    /// Whether this call is a probe, which makes one attempt.
-    pub(crate) const fn is_probe(&self) -> bool {
-        self.admission.probe.is_some()
-    }
-
-    /// Whether the breaker is still in the generation that admitted this call.
-    pub(crate) fn is_current(&self) -> bool {
-        self.breaker().machine.is_current(self.admission.generation)
-    }
-
-    /// An attempt starts.
+    /// The breaker, where the retry below has marked that it has moved on.
     #[inline]
-    pub(crate) fn attempt_started(&mut self) {
-        self.outstanding = true;
-        if self.reported {
-            self.began = self.breaker().stopwatch().unwrap_or(NO_TIME);
+    pub(super) fn stopped_by(&self) -> Option<&Shared> {
+        if self.notes.is_stopped() {
+            self.breaker()
+        } else {
+            None
         }
     }
 
-    /// An attempt has ended. Counts it where the breaker counts attempts.
     #[inline]
-    pub(crate) fn attempt_finished(&mut self, verdict: Verdict, answered: bool, number: u32) {
-        if self.breaker().counts_attempts() {
-            self.outstanding = false;
-            self.reported = true;
-            // A probe makes one attempt, so its permit is settled with it.
-            self.settled = self.is_probe();
-            self.record(verdict, answered, number);
-        }
+    fn breaker(&self) -> Option<&Shared> {
+        self.lane.as_ref().map(|lane| &**lane.0)
     }
 
-    /// Nothing more will come of this call: the breaker has moved on while it waited.
-    pub(crate) const fn stop(&mut self) {
-        self.stopped = true;
-    }
-
+    /// Whether anybody will count the outcome.
     #[inline]
-    pub(super) const fn is_stopped(&self) -> bool {
-        self.stopped
-    }
-
-    #[inline]
-    pub(super) fn breaker(&self) -> &Shared {
-        &self.lane.shared
+    pub(super) const fn counts(&self) -> bool {
+        self.lane.is_some()
     }
 
     /// The call has ended, with its `number`th attempt.
     #[inline]
     pub(super) fn finish(&mut self, verdict: Verdict, answered: bool, number: u32) {
-        let healthy = verdict.is_success() && !self.is_probe() && !self.reported;
-        if healthy
-            && self
-                .breaker()
-                .machine
-                .is_indifferent_to_success(self.admission.generation)
-        {
-            self.settled = true;
+        let notes = self.notes;
+        let Some(breaker) = self.breaker() else {
             return;
-        }
-        let counted = self.reported && !self.outstanding;
-        if !counted && !self.settled {
-            self.settled = true;
-            self.record(verdict, answered, number);
-        }
-    }
-
-    fn record(&self, verdict: Verdict, answered: bool, number: u32) {
-        let took = if self.began == NO_TIME {
-            None
-        } else {
-            let now = self.breaker().stopwatch();
-            now.map(|now| now.saturating_sub(self.began))
         };
-        let seen = Observation {
-            outcome: self.judge(verdict, answered, number),
-            took,
-            hint: verdict.hint().map(|hint| micros(hint.wait())),
-            throttled: matches!(verdict, Verdict::Throttled { .. }),
-        };
-        self.breaker().record(self.admission, seen);
-    }
-
-    /// What an outcome says of the dependency.
-    fn judge(&self, verdict: Verdict, answered: bool, number: u32) -> Outcome {
-        if verdict.is_success() {
-            return Outcome::Success;
+        let changes_nothing = verdict.is_success()
+            && notes.is_plain()
+            && breaker
+                .machine
+                .is_indifferent_to_success(notes.generation());
+        if !changes_nothing && !notes.is_counted() && !notes.is_settled() {
+            let times = Times {
+                outer: outer_deadline(breaker),
+                ..self.times
+            };
+            record(breaker, notes, times, verdict, answered, number);
         }
-        // A deadline had passed before anything was sent.
-        let never_called = number == 1 && context::expired().is_some_and(|past| !past.called);
-        // A deadline from above the breaker ran out: an impatient caller is not a sick dependency.
-        let out_of_patience = || {
-            verdict.is_unknown()
-                && self.outer != NO_TIME
-                && self.outer <= self.breaker().around.now()
-        };
-        if never_called || out_of_patience() {
-            return Outcome::Neutral;
-        }
-        match verdict {
-            Verdict::Success => Outcome::Success,
-            Verdict::Refused { .. } | Verdict::Unknown { .. } | Verdict::Fault => Outcome::Failure,
-            // It is there and it talks, which is what a probe wants to know.
-            Verdict::Rejected if self.is_probe() && answered => Outcome::Success,
-            Verdict::Rejected | Verdict::Throttled { .. } => Outcome::Neutral,
-        }
+        self.notes = notes.settled();
     }
 }
 
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
-        if !self.settled {
-            self.breaker().machine.release(self.admission);
+        // Only a probe has anything to give back.
+        if self.notes.is_probe() && !self.notes.is_settled() {
+            if let Some(breaker) = self.breaker() {
+                breaker.machine.release(admission(self.notes, self.times));
+            }
         }
+    }
+}
+
+/// The permit that a breaker has lent to the retry that runs now.
+pub(crate) struct LentPermit {
+    notes: Notes,
+}
+
+impl LentPermit {
+    /// What is in the cells, where the frame says that it is lent.
+    #[inline]
+    pub(crate) fn in_scope() -> Self {
+        Self {
+            notes: context::notes(),
+        }
+    }
+
+    /// Whether this call is a probe, which makes one attempt.
+    pub(crate) const fn is_probe(&self) -> bool {
+        self.notes.is_probe()
+    }
+
+    /// Whether the breaker is still in the generation that admitted this call.
+    pub(crate) fn is_current(&self) -> bool {
+        let generation = self.notes.generation();
+        context::hidden_breaker().is_none_or(|lane| lane.0.machine.is_current(generation))
+    }
+
+    /// An attempt starts.
+    #[inline]
+    pub(crate) fn attempt_started(&self) {
+        context::set_notes(self.notes.started());
+        if self.notes.has_reported() {
+            if let Some(lane) = context::hidden_breaker() {
+                context::set_times(Times {
+                    began: lane.0.stopwatch().unwrap_or(NO_TIME),
+                    ..context::times()
+                });
+            }
+        }
+    }
+
+    /// An attempt has ended. Counts it where the breaker counts attempts.
+    #[inline]
+    pub(crate) fn attempt_finished(&self, verdict: Verdict, answered: bool, number: u32) {
+        if self.notes.counts_attempts() {
+            context::set_notes(self.notes.reported());
+            if let Some(lane) = context::hidden_breaker() {
+                let times = context::times();
+                record(&lane.0, self.notes, times, verdict, answered, number);
+            }
+        }
+    }
+
+    /// Nothing more will come of this call: the breaker has moved on while it waited.
+    pub(crate) fn stop(&self) {
+        context::set_notes(self.notes.stopped());
+    }
+}
+
+/// The deadline in scope, on the breaker's own clock.
+fn outer_deadline(breaker: &Shared) -> u64 {
+    let outer = context::deadline().instant();
+    outer.map_or(NO_TIME, |outer| breaker.around.micros(outer))
+}
+
+const fn admission(notes: Notes, times: Times) -> Admission {
+    Admission {
+        generation: notes.generation(),
+        probe: times.probe,
+    }
+}
+
+fn record(
+    breaker: &Shared,
+    notes: Notes,
+    times: Times,
+    verdict: Verdict,
+    answered: bool,
+    number: u32,
+) {
+    let took = if times.began == NO_TIME {
+        None
+    } else {
+        let now = breaker.stopwatch();
+        now.map(|now| now.saturating_sub(times.began))
+    };
+    let seen = Observation {
+        outcome: judge(breaker, times, verdict, answered, number),
+        took,
+        hint: verdict.hint().map(|hint| micros(hint.wait())),
+        throttled: matches!(verdict, Verdict::Throttled { .. }),
+    };
+    breaker.record(admission(notes, times), seen);
+}
+
+/// What an outcome says of the dependency.
+fn judge(breaker: &Shared, times: Times, verdict: Verdict, answered: bool, number: u32) -> Outcome {
+    if verdict.is_success() {
+        return Outcome::Success;
+    }
+    // A deadline had passed before anything was sent.
+    let never_called = number == 1 && context::expired().is_some_and(|past| !past.called);
+    // A deadline from above the breaker ran out: an impatient caller is not a sick dependency.
+    let out_of_patience =
+        || verdict.is_unknown() && times.outer != NO_TIME && times.outer <= breaker.around.now();
+    if never_called || out_of_patience() {
+        return Outcome::Neutral;
+    }
+    match verdict {
+        Verdict::Success => Outcome::Success,
+        Verdict::Refused { .. } | Verdict::Unknown { .. } | Verdict::Fault => Outcome::Failure,
+        // It is there and it talks, which is what a probe wants to know.
+        Verdict::Rejected if times.probe.is_some() && answered => Outcome::Success,
+        Verdict::Rejected | Verdict::Throttled { .. } => Outcome::Neutral,
     }
 }

@@ -6,7 +6,7 @@ use tower_service::Service;
 
 use super::{BreakerOpen, CircuitBreaker, CircuitBreakerFuture, Permit};
 use crate::attempt::Attempt;
-use crate::context::Lending;
+use crate::context::PermitScope;
 use crate::error::BoxError;
 use crate::policy::Policy;
 use crate::ready::Ready;
@@ -27,14 +27,14 @@ impl<S, P> CircuitBreakerService<S, P> {
         }
     }
 
-    /// Lets the call through, or says for how long it is refused. Where there is no breaker there is no permit.
-    fn admit(&self) -> Result<Option<Permit>, Duration> {
+    /// Lets the call through, or says for how long it is refused. Where there is no breaker everything is permitted.
+    fn admit(&self) -> Result<Permit, Duration> {
         let Some(breaker) = &self.breaker else {
-            return Ok(None);
+            return Ok(Permit::NONE);
         };
         let permit = breaker.try_admit()?;
         if self.inner.is_ready() {
-            Ok(Some(permit))
+            Ok(permit)
         } else {
             // It was open when the caller asked for readiness, so the inner service was not asked; now it could be.
             breaker.rejected();
@@ -53,6 +53,7 @@ where
     type Error = BoxError;
     type Future = CircuitBreakerFuture<S::Future, P, Req>;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         if self.breaker.as_ref().is_some_and(CircuitBreaker::refuses) {
             // The call will be refused, and a refusal has nothing to wait for.
@@ -61,6 +62,7 @@ where
         self.inner.poll_ready(cx).map_err(Into::into)
     }
 
+    #[inline]
     fn call(&mut self, request: Req) -> Self::Future {
         match self.admit() {
             Ok(permit) => admitted(&mut self.inner, permit, &self.policy, request),
@@ -72,7 +74,7 @@ where
 /// Makes the call, with its permit lent to the retry below. The permit exists first, so a panic gives it back.
 pub(super) fn admitted<S, P, Req>(
     inner: &mut Ready<S>,
-    mut permit: Option<Permit>,
+    mut permit: Permit,
     policy: &P,
     request: Req,
 ) -> CircuitBreakerFuture<S::Future, P, Req>
@@ -82,7 +84,7 @@ where
 {
     let attempt = Attempt::first(policy.effect(&request)).with_key(policy.keyed(&request));
     let called = {
-        let _lending = Lending::enter(&mut permit);
+        let _scope = PermitScope::enter(&mut permit);
         inner.call(request)
     };
     CircuitBreakerFuture::admitted(called, permit, policy.clone(), attempt)

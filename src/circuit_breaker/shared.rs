@@ -1,6 +1,5 @@
-//! What all clones of a breaker share, and how calls get at it without sharing a count of references.
+//! What all clones of a breaker share.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +14,7 @@ use super::tag::MAX_VALUE;
 use crate::clock;
 use crate::observer::Observer;
 use crate::rng::Random;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::AtomicU64;
 
 pub(super) struct Shared {
     pub(super) machine: Machine,
@@ -96,71 +95,6 @@ impl Surroundings for Around {
             }));
         }
     }
-}
-
-/// What a call holds of a breaker.
-///
-/// Each call needs an owner of the state that outlives it. With one count of references for all of them, two threads
-/// would do little else than pass its cache line to and fro; so there are several, and a thread keeps to one.
-#[repr(align(128))]
-pub(super) struct Lane {
-    pub(super) shared: Arc<Shared>,
-}
-
-const LANES: usize = 8;
-
-pub(super) struct Lanes([Arc<Lane>; LANES]);
-
-impl Lanes {
-    pub(super) fn of(shared: &Arc<Shared>) -> Self {
-        Self(std::array::from_fn(|_| {
-            Arc::new(Lane {
-                shared: Arc::clone(shared),
-            })
-        }))
-    }
-
-    /// The lane that this thread keeps to.
-    #[inline]
-    pub(super) fn of_this_thread(&self) -> Arc<Lane> {
-        let [first, ..] = &self.0;
-        Arc::clone(self.0.get(lane_of_this_thread()).unwrap_or(first))
-    }
-
-    /// Whether a call holds one of them.
-    #[cfg(feature = "keyed")]
-    pub(super) fn are_in_use(&self) -> bool {
-        self.0.iter().any(|lane| Arc::strong_count(lane) > 1)
-    }
-}
-
-/// Threads take lanes in turn.
-#[inline]
-fn lane_of_this_thread() -> usize {
-    thread_local! {
-        static LANE: Cell<usize> = const { Cell::new(LANES) };
-    }
-    LANE.try_with(|lane| {
-        if lane.get() == LANES {
-            lane.set(next_lane());
-        }
-        lane.get()
-    })
-    .unwrap_or(0)
-}
-
-#[cold]
-fn next_lane() -> usize {
-    #[cfg(not(loom))]
-    {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let lane = next.checked_rem(LANES as u64).unwrap_or(0);
-        usize::try_from(lane).unwrap_or(0)
-    }
-    // loom's atomics cannot be static, and its models have no caches.
-    #[cfg(loom)]
-    0
 }
 
 pub(super) fn duration(micros: u64) -> Duration {

@@ -24,7 +24,7 @@ pub(super) struct State {
 
 const PHASE_SHIFT: u32 = 61;
 const GENERATION_BITS: u32 = 53;
-const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
+pub(super) const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
 
 impl State {
     pub(super) const FIRST: Self = Self {

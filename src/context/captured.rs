@@ -5,10 +5,12 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
+use super::attempt_scope::AttemptScope;
+use super::cells::{self, DeadlineScope};
+use super::frame::Frame;
+use super::handles::{self, Lending, Slot};
 use super::key::{KeyInScope, SharedKey};
-use super::scope::{self, AttemptScope, DeadlineScope, Lending};
-use crate::attempt::Attempt;
-use crate::budget::Budget;
+use crate::budget::LentBudget;
 use crate::deadline::Deadline;
 
 /// A copy of the call context, to carry it over a `tokio::spawn`, a `Buffer` or to another thread.
@@ -32,12 +34,12 @@ use crate::deadline::Deadline;
 /// assert!(service.oneshot(()).await.unwrap());
 /// # }
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct CallContext {
-    deadline: Option<Deadline>,
-    attempt: Option<Attempt>,
-    owned: bool,
-    budget: Option<Budget>,
+    deadline: Deadline,
+    // The attempt and its owner.
+    frame: Frame,
+    budget: Option<LentBudget>,
     key: Option<KeyInScope>,
 }
 
@@ -45,11 +47,10 @@ impl CallContext {
     /// Captures what is in scope here. Outside of any layer that is an empty context.
     pub fn current() -> Self {
         Self {
-            deadline: scope::deadline(),
-            attempt: scope::attempt(),
-            owned: scope::is_owned(),
-            budget: scope::copy(),
-            key: scope::copy(),
+            deadline: cells::deadline(),
+            frame: cells::frame().without_handles(),
+            budget: handles::copy(),
+            key: handles::copy(),
         }
     }
 
@@ -60,8 +61,21 @@ impl CallContext {
     pub fn scope<F>(self, future: F) -> Scoped<F> {
         Scoped {
             future,
-            key: SharedKey::own(self.key.clone()),
+            key: SharedKey::of(self.key.clone()),
+            budget: Slot::new(self.budget.clone()),
             context: self,
+        }
+    }
+}
+
+/// Nothing in scope.
+impl Default for CallContext {
+    fn default() -> Self {
+        Self {
+            deadline: Deadline::never(),
+            frame: Frame::EMPTY,
+            budget: None,
+            key: None,
         }
     }
 }
@@ -70,8 +84,8 @@ impl fmt::Debug for CallContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallContext")
             .field("deadline", &self.deadline)
-            .field("attempt", &self.attempt)
-            .field("owned", &self.owned)
+            .field("attempt", &self.frame.attempt())
+            .field("owned", &self.frame.is_owned())
             .field("budget", &self.budget.is_some())
             .field("key", &self.key.is_some())
             .finish()
@@ -88,6 +102,7 @@ pin_project! {
         future: F,
         context: CallContext,
         key: SharedKey,
+        budget: Slot<LentBudget>,
     }
 }
 
@@ -99,8 +114,8 @@ impl<F: Future> Future for Scoped<F> {
         let context = this.context;
         let _deadline = DeadlineScope::captured(context.deadline);
         // This also hides the breaker, and the budget of the scope around.
-        let _attempt = AttemptScope::enter(context.attempt, context.owned, this.key, true);
-        let _budget = Lending::enter(&mut context.budget);
+        let _attempt = AttemptScope::enter(context.frame, Frame::BELOW, this.key);
+        let _budget = Lending::enter(this.budget);
         this.future.poll(cx)
     }
 }

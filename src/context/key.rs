@@ -4,8 +4,10 @@ use std::mem;
 use std::sync::Arc;
 
 #[cfg(feature = "http")]
-use super::scope::attempt;
-use super::scope::{Handle, copy, look, set_visible, visible};
+use super::cells::attempt;
+use super::cells::{frame, set_frame};
+use super::frame::Frame;
+use super::handles::{Slot, copy, swap};
 use crate::idempotency_key::IdempotencyKey;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -60,10 +62,8 @@ impl KeyInScope {
 
 /// The idempotency key that the attempts of a call share.
 pub(crate) struct SharedKey {
-    key: Option<KeyInScope>,
-    /// It was in scope when the call began, so the first attempt takes it from there.
-    is_outer: bool,
-    /// How many requests had taken it then.
+    key: Slot<KeyInScope>,
+    /// How many requests had taken it when the call began.
     taken: u32,
     /// Whoever is around knows it: it came from there, or has been handed up.
     known: bool,
@@ -73,27 +73,17 @@ impl SharedKey {
     /// The key in scope where a call begins; where there is none, what a key layer below mints comes to stay here.
     #[inline]
     pub(crate) fn in_scope() -> Self {
-        Self::of(key(), true)
+        Self::of(key())
     }
 
     /// This key, to be put in scope.
-    pub(super) fn own(key: Option<KeyInScope>) -> Self {
-        Self::of(key, false)
-    }
-
     #[inline]
-    fn of(key: Option<KeyInScope>, is_outer: bool) -> Self {
+    pub(super) fn of(key: Option<KeyInScope>) -> Self {
         Self {
-            is_outer: is_outer && key.is_some(),
             taken: key.as_ref().map_or(0, KeyInScope::taken),
             known: key.is_some(),
-            key,
+            key: Slot::new(key),
         }
-    }
-
-    #[inline]
-    pub(crate) const fn is_outer(&self) -> bool {
-        self.is_outer
     }
 
     #[inline]
@@ -102,18 +92,19 @@ impl SharedKey {
     }
 
     #[inline]
-    pub(super) const fn slot(&mut self) -> &mut Option<KeyInScope> {
+    pub(super) const fn slot(&mut self) -> &mut Slot<KeyInScope> {
         &mut self.key
     }
 
     /// Leaves a key that was minted here in scope, once, and says whether it did.
     pub(super) fn hand_up(&mut self) -> bool {
-        !mem::replace(&mut self.known, self.key.is_some()) && self.key.clone().is_some_and(leave)
+        !mem::replace(&mut self.known, self.key.is_some())
+            && self.key.as_ref().cloned().is_some_and(leave)
     }
 
     /// The next attempt takes its keys from where the first one began.
     pub(super) fn rewind(&mut self) {
-        if let Some(key) = &mut self.key {
+        if let Some(key) = self.key.as_mut() {
             *key = key.rewound(self.taken);
         }
     }
@@ -127,9 +118,9 @@ pub(crate) fn key() -> Option<KeyInScope> {
 
 /// Leaves a key in scope, for the guard around to collect.
 fn leave(key: KeyInScope) -> bool {
-    let left = look(|cell| *cell = Some(key)).is_some();
+    let left = swap(&mut Slot::new(Some(key)));
     if left {
-        set_visible(visible() | KeyInScope::BIT);
+        set_frame(frame().with(Frame::KEY));
     }
     left
 }

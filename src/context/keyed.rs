@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
+use super::handles::{Lending, Slot};
 use super::key::KeyInScope;
-use super::scope::Lending;
 use crate::idempotency_key::IdempotencyKey;
 
 pin_project! {
@@ -15,7 +15,7 @@ pin_project! {
     pub struct Keyed<F> {
         #[pin]
         future: F,
-        key: Option<KeyInScope>,
+        key: Slot<KeyInScope>,
     }
 }
 
@@ -23,7 +23,7 @@ impl<F> Keyed<F> {
     pub(crate) fn new(key: IdempotencyKey, future: F) -> Self {
         Self {
             future,
-            key: Some(KeyInScope::new(key)),
+            key: Slot::new(Some(KeyInScope::new(key))),
         }
     }
 }

@@ -32,19 +32,25 @@
 //!
 //! Where a thread's locals are already gone there is no context, and never a panic.
 
+mod attempt_scope;
 mod captured;
+mod cells;
+mod frame;
+mod handles;
 mod key;
 mod keyed;
 mod reported;
-mod scope;
 
+pub(crate) use attempt_scope::AttemptScope;
 pub use captured::{CallContext, Scoped};
+pub(crate) use cells::{
+    DeadlineScope, attempt, clear_signals, deadline, expired, frame, mark_expired, notes, publish,
+    publish_success, published, published_attempt, set_notes, set_times, times,
+};
+pub(crate) use frame::Frame;
+pub(crate) use handles::{Lending, PermitScope, Slot, hidden_breaker};
 #[cfg(feature = "http")]
 pub(crate) use key::claim_key;
 pub(crate) use key::{SharedKey, key};
 pub use keyed::Keyed;
 pub use reported::Reported;
-pub(crate) use scope::{
-    AttemptScope, DeadlineScope, Lending, attempt, clear_signals, deadline, expired, has_budget,
-    is_owned, is_watched, mark_expired, publish, published, published_attempt,
-};

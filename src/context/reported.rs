@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::scope;
+use super::cells;
 use crate::report::CallReport;
 
 pin_project! {
@@ -27,9 +27,9 @@ impl<F: Future> Future for Reported<F> {
     type Output = (F::Output, Option<CallReport>);
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        scope::clear_signals();
+        cells::clear_signals();
         let output = ready!(self.project().call.poll(cx));
-        Poll::Ready((output, scope::published()))
+        Poll::Ready((output, cells::published()))
     }
 }
 

@@ -65,6 +65,7 @@ where
 {
     type Output = Result<T, BoxError>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let (error, absolute) = match this.state.as_mut().project() {
@@ -74,18 +75,17 @@ where
                 absolute,
                 timer,
             } => {
-                // Asked before our own scope begins: one timer serves the call's deadline and the attempts under it, and
-                // the layer that set the deadline knows what has failed before.
-                let watched = context::is_watched(*deadline);
                 context::clear_signals();
                 {
-                    let _scope = DeadlineScope::watched(*deadline);
+                    let scope = DeadlineScope::watched(*deadline);
                     if let Poll::Ready(outcome) = inner.poll(cx) {
                         return Poll::Ready(outcome.map_err(Into::into));
                     }
-                }
-                if watched {
-                    return Poll::Pending;
+                    // One timer serves the call's deadline and the attempts under it, and the layer that set the
+                    // deadline knows what has failed before.
+                    if scope.was_watched(*deadline) {
+                        return Poll::Pending;
+                    }
                 }
                 ready!(poll_timer(*deadline, timer, cx));
                 let report = context::published();

@@ -53,7 +53,7 @@ impl Deadline {
 
     /// The deadline in scope: the nearest of all those above. `None` where there is none.
     pub fn current() -> Option<Self> {
-        context::deadline()
+        Some(context::deadline()).filter(|deadline| deadline.at.is_some())
     }
 
     /// The instant, or `None` for no deadline.
@@ -84,14 +84,11 @@ impl Deadline {
 
     /// The nearer of the two; a tie keeps the outer one, so that the end of the call is reported as the call's.
     #[inline]
-    pub(crate) fn narrowed_by(outer: Option<Self>, own: Self) -> Self {
-        match outer {
-            Some(outer) => match (outer.at, own.at) {
-                (Some(outer_at), Some(own_at)) if own_at < outer_at => own,
-                (None, Some(_)) => own,
-                _ => outer,
-            },
-            None => own,
+    pub(crate) fn narrowed_by(outer: Self, own: Self) -> Self {
+        match (outer.at, own.at) {
+            (Some(outer_at), Some(own_at)) if own_at < outer_at => own,
+            (None, Some(_)) => own,
+            _ => outer,
         }
     }
 }

@@ -1,5 +1,6 @@
 use std::task::{Context, Poll};
 
+use tokio::time::Instant;
 use tower_service::Service;
 
 use super::Deadline;
@@ -35,25 +36,47 @@ where
     type Error = BoxError;
     type Future = DeadlineFuture<S::Future>;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(cx).map_err(Into::into)
     }
 
+    #[inline]
     fn call(&mut self, request: Req) -> Self::Future {
-        let outer = context::deadline();
         let now = clock::now();
-        let own = match self.end {
-            End::After(limit, whose) => Deadline::of(clock::after(now, limit), whose),
-            End::At(deadline) => deadline,
-        };
-        let deadline = Deadline::narrowed_by(outer, own);
-        // The next attempt through a layer that counts from the call gets a deadline of its own.
-        let absolute = matches!(self.end, End::At(_)) || Some(deadline) == outer;
+        let (deadline, absolute) = self.end.narrow(context::deadline(), now);
         if deadline.instant().is_some_and(|at| at <= now) {
-            self.inner.release();
-            return DeadlineFuture::passed(deadline, absolute);
+            return self.passed(deadline, absolute);
         }
         let _scope = DeadlineScope::watched(deadline);
         DeadlineFuture::called(self.inner.call(request), deadline, absolute)
+    }
+}
+
+impl<S: Clone> DeadlineService<S> {
+    /// Ends a call before it has begun.
+    #[cold]
+    fn passed<F>(&mut self, deadline: Deadline, absolute: bool) -> DeadlineFuture<F> {
+        self.inner.release();
+        DeadlineFuture::passed(deadline, absolute)
+    }
+}
+
+impl End {
+    /// The deadline of a call that begins now, and whether the next attempt would run into the same instant: one
+    /// through a layer that counts from the call gets a deadline of its own.
+    #[inline]
+    fn narrow(self, outer: Deadline, now: Instant) -> (Deadline, bool) {
+        match self {
+            Self::After(limit, whose) => {
+                let own = Deadline::of(clock::after(now, limit), whose);
+                if outer.instant().is_none() {
+                    return (own, false);
+                }
+                let deadline = Deadline::narrowed_by(outer, own);
+                (deadline, deadline == outer)
+            }
+            Self::At(own) => (Deadline::narrowed_by(outer, own), true),
+        }
     }
 }

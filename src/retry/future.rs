@@ -2,7 +2,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
@@ -11,10 +11,10 @@ use tower_service::Service;
 use super::Replay;
 use super::config::Config;
 use super::progress::{Planned, Progress};
-use crate::budget::{Budget, Withdrawal};
-use crate::circuit_breaker::Permit;
+use crate::budget::{LentBudget, Withdrawal};
 use crate::context::{AttemptScope, SharedKey};
 use crate::policy::Policy;
+use crate::verdict::Verdict;
 
 pin_project! {
     /// The future of a [`RetryService`](super::RetryService).
@@ -86,73 +86,119 @@ where
 {
     type Output = Result<S::Response, S::Error>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let mut scope = this.progress.enter(this.key);
-        let mut failures = 0;
-        loop {
-            match this.state.as_mut().project() {
-                StateProj::Attempting { inner } => {
-                    let Poll::Ready(outcome) = inner.poll(cx) else {
-                        break;
-                    };
-                    match judge(this.config, this.progress, &scope, outcome) {
-                        Ok(planned) => {
-                            this.state.set(State::waiting(planned));
-                            failures += 1;
-                            if failures == FAILURES_A_POLL {
-                                cx.waker().wake_by_ref();
-                                break;
-                            }
-                        }
+        if let StateProj::Attempting { inner } = this.state.as_mut().project() {
+            match inner.poll(cx) {
+                Poll::Ready(outcome) => {
+                    let attempt = this.progress.attempt();
+                    let verdict = this.config.policy.classify(&attempt, outcome.as_ref());
+                    if verdict.is_success() && this.progress.is_untroubled(&this.config.settings) {
+                        this.progress.succeed(&scope);
+                        return Poll::Ready(outcome);
+                    }
+                    match judge(this.config, this.progress, &scope, verdict, outcome) {
+                        Ok(planned) => this.state.set(State::waiting(planned)),
                         Err(outcome) => return Poll::Ready(outcome),
                     }
                 }
-                StateProj::Waiting { timer, token } => {
-                    if is_asleep(timer, cx) {
-                        break;
-                    }
-                    if stop_if_moved_on(&scope) {
-                        // The token goes back with the state.
-                        this.state.set(State::Done);
-                        break;
-                    }
-                    let ready = this.spare.as_mut().map(|(_, spare)| spare.poll_ready(cx));
-                    match ready {
-                        Some(Poll::Ready(Ok(()))) => {}
-                        Some(Poll::Ready(Err(error))) => {
-                            // Terminal, as tower has it; the token goes back with the state.
-                            this.state.set(State::Done);
-                            this.progress.conclude(&this.config.settings, None);
-                            return Poll::Ready(Err(error));
-                        }
-                        Some(Poll::Pending) | None => break,
-                    }
-                    let token = token.take();
-                    match start(this.config, this.progress, &mut scope, this.spare, token) {
-                        Some(inner) => this.state.set(State::Attempting { inner }),
-                        None => break,
-                    }
+                Poll::Pending => {
+                    this.progress.publish_so_far();
+                    return Poll::Pending;
                 }
-                StateProj::Done => return Poll::Pending,
             }
         }
-        this.progress.publish_so_far();
-        Poll::Pending
+        // Most calls have ended by now.
+        let outcome = drive(
+            this.state,
+            this.spare,
+            this.config,
+            this.progress,
+            &mut scope,
+            cx,
+        );
+        if outcome.is_pending() {
+            this.progress.publish_so_far();
+        }
+        outcome
+    }
+}
+
+/// Waits, and makes more attempts.
+#[cold]
+fn drive<S, P, R, Req>(
+    mut state: Pin<&mut State<S::Future>>,
+    spare: &mut Option<(Req, S)>,
+    config: &Config<P, R>,
+    progress: &mut Progress,
+    scope: &mut AttemptScope<'_>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<S::Response, S::Error>>
+where
+    S: Service<Req>,
+    P: Policy<Req, S::Response, S::Error>,
+    R: Replay<Req>,
+{
+    // The first one has brought us here.
+    let mut failures = 1;
+    loop {
+        match state.as_mut().project() {
+            StateProj::Attempting { inner } => {
+                let outcome = ready!(inner.poll(cx));
+                let verdict = config
+                    .policy
+                    .classify(&progress.attempt(), outcome.as_ref());
+                match judge(config, progress, scope, verdict, outcome) {
+                    Ok(planned) => state.set(State::waiting(planned)),
+                    Err(outcome) => return Poll::Ready(outcome),
+                }
+                failures += 1;
+                if failures == FAILURES_A_POLL {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+            }
+            StateProj::Waiting { timer, token } => {
+                if is_asleep(timer, cx) {
+                    return Poll::Pending;
+                }
+                if stop_if_moved_on(scope) {
+                    // The token goes back with the state.
+                    state.set(State::Done);
+                    return Poll::Pending;
+                }
+                let Some((_, service)) = spare else {
+                    return Poll::Pending;
+                };
+                if let Err(error) = ready!(service.poll_ready(cx)) {
+                    // Terminal, as tower has it; the token goes back with the state.
+                    state.set(State::Done);
+                    progress.conclude(&config.settings, None);
+                    return Poll::Ready(Err(error));
+                }
+                let token = token.take();
+                match start(config, progress, scope, spare, token) {
+                    Some(inner) => state.set(State::Attempting { inner }),
+                    None => return Poll::Pending,
+                }
+            }
+            StateProj::Done => return Poll::Pending,
+        }
     }
 }
 
 /// Whether the breaker above has moved on since it let this call in. Our error type has no room for that, but the
 /// breaker's own future, which is polling us now, has: it sees the mark and answers in our place.
 fn stop_if_moved_on(scope: &AttemptScope<'_>) -> bool {
-    let stopped = scope.breaker(|breaker| {
-        let moved_on = !breaker.is_current();
-        if moved_on {
+    match scope.breaker() {
+        Some(breaker) if !breaker.is_current() => {
             breaker.stop();
+            true
         }
-        moved_on
-    });
-    stopped == Some(true)
+        _ => false,
+    }
 }
 
 /// Whether the wait goes on.
@@ -176,23 +222,24 @@ impl<F> State<F> {
     }
 }
 
-/// Classifies the outcome of an attempt. Where a retry follows, the outcome is released here, before the wait;
+/// Decides on the outcome of an attempt. Where a retry follows, the outcome is released here, before the wait;
 /// otherwise it comes back with its report left wherever it is read.
+#[cold]
 fn judge<P, R, Req, Res, E>(
     config: &Config<P, R>,
     progress: &mut Progress,
     scope: &AttemptScope<'_>,
+    verdict: Verdict,
     mut outcome: Result<Res, E>,
 ) -> Result<Planned, Result<Res, E>>
 where
     P: Policy<Req, Res, E>,
 {
     let settings = &config.settings;
-    let verdict = config.policy.classify(&progress.attempt, outcome.as_ref());
     progress.note(verdict);
-    scope.breaker(|breaker| {
-        breaker.attempt_finished(verdict, outcome.is_ok(), progress.attempt.number());
-    });
+    if let Some(breaker) = scope.breaker() {
+        breaker.attempt_finished(verdict, outcome.is_ok(), progress.attempt().number());
+    }
     let mut stop = None;
     if verdict.is_retryable() {
         match progress.decide(settings, verdict, scope) {
@@ -200,7 +247,7 @@ where
             Err(reason) => stop = Some(reason),
         }
     } else if verdict.is_success() && !progress.is_nested() {
-        scope.budget(Budget::deposit);
+        scope.budget(LentBudget::deposit);
     }
     let report = progress.conclude(settings, stop);
     if let (Ok(response), Some(report)) = (&mut outcome, report) {
@@ -227,7 +274,9 @@ where
     }
     progress.next_attempt(scope);
     let copy = progress.copy(&config.settings, || config.replay.replay(&request));
-    scope.breaker(Permit::attempt_started);
+    if let Some(breaker) = scope.breaker() {
+        breaker.attempt_started();
+    }
     let inner = service.call(request);
     *spare = copy.map(|copy| (copy, service));
     Some(inner)

@@ -8,19 +8,18 @@ use super::RetryMode;
 use super::config::Settings;
 use super::wait::Wait;
 use crate::attempt::Attempt;
-use crate::budget::Withdrawal;
+use crate::budget::{LentBudget, Withdrawal};
 use crate::clock;
-use crate::context::{self, AttemptScope, SharedKey};
-use crate::report::{CallReport, Published, StopReason};
+use crate::context::{self, AttemptScope, Frame, SharedKey};
+use crate::report::{CallReport, StopReason};
 use crate::verdict::{Hint, Verdict};
 
 /// The state of a call that outlives its attempts.
 pub(super) struct Progress {
-    pub(super) attempt: Attempt,
-    /// A retry layer above owns this call.
-    nested: bool,
-    /// This layer owns it, or one above does.
-    owned: bool,
+    /// The attempt that is being made, and whether this layer or one above owns the call.
+    frame: Frame,
+    /// What is in scope below as it is around.
+    keep: Frame,
     spare: Spare,
     /// A budget was lent when the call began.
     budgeted: bool,
@@ -57,13 +56,21 @@ pub(super) struct Planned {
 impl Progress {
     #[inline]
     pub(super) fn begin(settings: &Settings, attempt: Attempt) -> Self {
-        let outer_owns = context::is_owned();
+        let outer = context::frame();
+        let keep = if outer.is_outermost() {
+            Frame::BELOW
+        } else if outer.is_owned() && !settings.nested {
+            Frame::BELOW_OWNER
+        } else if outer.has_key() {
+            Frame::BELOW_WITH_KEY
+        } else {
+            Frame::BELOW
+        };
         Self {
-            attempt,
-            nested: outer_owns && !settings.nested,
-            owned: outer_owns,
+            frame: Frame::of(attempt).owned(outer.is_owned()),
+            keep,
             spare: Spare::NotMade,
-            budgeted: context::has_budget(),
+            budgeted: outer.has_budget(),
             started: settings.observer.is_some().then(clock::now),
             failed: None,
         }
@@ -79,39 +86,40 @@ impl Progress {
     ) -> Option<Req> {
         let mode = settings.switch.mode();
         self.spare = Spare::NotMade;
-        if self.nested
+        if self.is_nested()
             || mode == RetryMode::Off
-            || !settings.allows_attempt_after(self.attempt.number())
+            || !settings.allows_attempt_after(self.attempt().number())
         {
             return None;
         }
         let copy = copy();
         if copy.is_some() {
             self.spare = Spare::Kept;
-            self.owned |= self.attempt.effect().is_repeatable() && mode == RetryMode::On;
+            let can_act = self.attempt().effect().is_repeatable() && mode == RetryMode::On;
+            self.frame = self.frame.owned(can_act);
         } else {
             self.spare = Spare::Impossible;
         }
         copy
     }
 
+    /// The current attempt.
+    #[inline]
+    pub(super) const fn attempt(&self) -> Attempt {
+        self.frame.as_attempt()
+    }
+
     /// Puts the current attempt in scope.
     #[inline]
-    pub(super) fn enter<'a>(&mut self, key: &'a mut SharedKey) -> AttemptScope<'a> {
-        let attempt = if self.nested {
-            // The attempt in scope is that of the owner.
-            context::attempt()
-        } else {
-            Some(self.attempt)
-        };
-        let keeps_outer_key = self.nested || (key.is_outer() && self.attempt.number() == 1);
-        AttemptScope::enter(attempt, self.owned, key, !keeps_outer_key)
+    pub(super) fn enter<'a>(&self, key: &'a mut SharedKey) -> AttemptScope<'a> {
+        AttemptScope::enter(self.frame, self.keep, key)
     }
 
     /// The next attempt begins.
     pub(super) fn next_attempt(&mut self, scope: &mut AttemptScope<'_>) {
-        self.attempt = self.attempt.next();
-        scope.next(self.attempt, self.owned);
+        self.frame = self.frame.at(self.attempt().next());
+        self.keep = Frame::BELOW;
+        scope.next(self.frame);
     }
 
     /// The verdict on the attempt that has just ended.
@@ -124,6 +132,7 @@ impl Progress {
     }
 
     fn note_failed(&mut self, verdict: Verdict) {
+        let is_write = self.attempt().effect().is_write();
         let failed = self.failed.get_or_insert_with(|| {
             Box::new(Failed {
                 verdict,
@@ -136,7 +145,7 @@ impl Progress {
         failed.verdict = verdict;
         if verdict.is_success() {
             failed.unknown = false;
-        } else if verdict.is_unknown() && self.attempt.effect().is_write() {
+        } else if verdict.is_unknown() && is_write {
             failed.unknown = true;
         }
     }
@@ -150,11 +159,13 @@ impl Progress {
     ) -> Result<Planned, StopReason> {
         let mode = settings.switch.mode();
         self.check_call(settings, verdict, mode)?;
-        let breaker = scope.breaker(|breaker| (breaker.is_current(), breaker.is_probe()));
-        match breaker {
-            Some((false, _)) => return Err(StopReason::BreakerOpen),
-            Some((true, true)) => return Err(StopReason::Probe),
-            Some((true, false)) | None => {}
+        if let Some(breaker) = scope.breaker() {
+            if !breaker.is_current() {
+                return Err(StopReason::BreakerOpen);
+            }
+            if breaker.is_probe() {
+                return Err(StopReason::Probe);
+            }
         }
         let wait = self.plan_wait(settings, verdict)?;
         let token = self.withdraw(verdict, mode, scope)?;
@@ -175,11 +186,11 @@ impl Progress {
     ) -> Result<(), StopReason> {
         let spent = self.failed.as_ref().is_some_and(|failed| failed.once_spent);
         let once_again = spent && verdict.hint().is_some_and(Hint::is_once);
-        if self.nested {
+        if self.is_nested() {
             Err(StopReason::Nested)
-        } else if !settings.allows_attempt_after(self.attempt.number()) || once_again {
+        } else if !settings.allows_attempt_after(self.attempt().number()) || once_again {
             Err(StopReason::Attempts)
-        } else if verdict.is_unknown() && !self.attempt.effect().is_repeatable() {
+        } else if verdict.is_unknown() && !self.attempt().effect().is_repeatable() {
             Err(StopReason::OutcomeUnknown)
         } else if self.spare == Spare::Impossible {
             Err(StopReason::NotReplayable)
@@ -199,7 +210,7 @@ impl Progress {
         let wait = Wait {
             backoff: settings
                 .backoff
-                .delay(self.attempt.number(), last_wait, draw()),
+                .delay(self.attempt().number(), last_wait, draw()),
             hint: verdict.hint(),
             base: settings.backoff.base(),
             max_hint: settings.max_hint,
@@ -210,8 +221,10 @@ impl Progress {
             // A deadline below has passed, and the next attempt would run into the same instant.
             return Err(StopReason::Deadline);
         }
-        let deadline = context::deadline().filter(|deadline| deadline.instant().is_some());
-        let remaining = deadline.map(|deadline| deadline.remaining_at(clock::now()));
+        let deadline = context::deadline();
+        let remaining = deadline
+            .instant()
+            .map(|_| deadline.remaining_at(clock::now()));
         wait.within(remaining)
     }
 
@@ -241,7 +254,25 @@ impl Progress {
 
     #[inline]
     pub(super) const fn is_nested(&self) -> bool {
-        self.nested
+        self.keep.is_of_owner()
+    }
+
+    /// The first attempt has succeeded, and nobody wants to know more.
+    #[inline]
+    pub(super) fn succeed(&self, scope: &AttemptScope<'_>) {
+        if let Some(breaker) = scope.breaker() {
+            breaker.attempt_finished(Verdict::Success, true, self.attempt().number());
+        }
+        if !self.is_nested() {
+            scope.budget(LentBudget::deposit);
+        }
+        context::publish_success(self.frame);
+    }
+
+    /// Whether nothing has failed and nobody wants to know: what most calls are from their beginning to their end.
+    #[inline]
+    pub(super) const fn is_untroubled(&self, settings: &Settings) -> bool {
+        self.failed.is_none() && settings.observer.is_none()
     }
 
     /// The call has ended: leaves its report for the layers above and tells the observer. The report comes back where
@@ -252,12 +283,12 @@ impl Progress {
         settings: &Settings,
         stop: Option<StopReason>,
     ) -> Option<CallReport> {
-        if self.failed.is_none() && settings.observer.is_none() {
-            context::publish(Published::Success(self.attempt));
+        if self.is_untroubled(settings) {
+            context::publish_success(self.frame);
             return None;
         }
         let report = self.report(stop);
-        context::publish(Published::Call(report));
+        context::publish(report);
         settings.observe(&report);
         self.failed.is_some().then_some(report)
     }
@@ -266,7 +297,7 @@ impl Progress {
     #[inline]
     pub(super) fn publish_so_far(&self) {
         if self.failed.is_some() {
-            context::publish(Published::Call(self.report(None)));
+            context::publish(self.report(None));
         }
     }
 
@@ -276,7 +307,7 @@ impl Progress {
             .map(|started| clock::now().saturating_duration_since(started));
         let plain = CallReport {
             elapsed,
-            ..CallReport::success(self.attempt)
+            ..CallReport::success(self.attempt())
         };
         self.failed.as_ref().map_or(plain, |failed| CallReport {
             verdict: failed.verdict,

@@ -8,7 +8,6 @@ use super::config::Config;
 use super::progress::Progress;
 use super::{Replay, RetryFuture};
 use crate::attempt::Attempt;
-use crate::circuit_breaker::Permit;
 use crate::context::SharedKey;
 use crate::effect::Effect;
 use crate::policy::Policy;
@@ -35,10 +34,12 @@ where
     type Error = S::Error;
     type Future = RetryFuture<S, P, R, Req>;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
+    #[inline]
     fn call(&mut self, request: Req) -> Self::Future {
         let settings = &self.config.settings;
         let mut progress = Progress::begin(settings, self.config.attempt(&request));
@@ -49,7 +50,9 @@ where
         let mut key = SharedKey::in_scope();
         let inner = {
             let scope = progress.enter(&mut key);
-            scope.breaker(Permit::attempt_started);
+            if let Some(breaker) = scope.breaker() {
+                breaker.attempt_started();
+            }
             self.inner.call(request)
         };
         RetryFuture::attempting(inner, spare, Arc::clone(&self.config), progress, key)

@@ -1,0 +1,103 @@
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::bucket::Bucket;
+use super::builder::{Terms, tokens};
+use crate::clock;
+use crate::lanes::Lane;
+use crate::sync::{AtomicU64, Ordering};
+use crate::verdict::Verdict;
+
+/// What all clones of a budget share.
+pub(super) struct Shared {
+    pub(super) bucket: Bucket,
+    pub(super) terms: Terms,
+    pub(super) refused: AtomicU64,
+    epoch: Instant,
+}
+
+impl Shared {
+    pub(super) fn new(bucket: Bucket, terms: Terms) -> Self {
+        Self {
+            bucket,
+            terms,
+            refused: AtomicU64::new(0),
+            epoch: clock::now(),
+        }
+    }
+
+    /// What was taken for a retry after this verdict, if it could be.
+    fn withdraw(&self, after: Verdict) -> Option<u64> {
+        let cost = self.terms.cost(after);
+        if self.bucket.withdraw(cost, || self.now()) {
+            return Some(cost);
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        // One that only observes lets the retry go for nothing.
+        self.terms.observe_only.then_some(0)
+    }
+
+    /// Nanoseconds since it was made. Only a trickle asks for them.
+    pub(super) fn now(&self) -> u64 {
+        let since = clock::now().saturating_duration_since(self.epoch);
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A budget, as a call holds it and lends it to the retry below.
+#[derive(Clone)]
+pub(crate) struct LentBudget(Arc<Lane<Shared>>);
+
+impl LentBudget {
+    #[inline]
+    pub(super) const fn new(lane: Arc<Lane<Shared>>) -> Self {
+        Self(lane)
+    }
+
+    /// See [`Budget::deposit`](super::Budget::deposit).
+    #[inline]
+    pub(crate) fn deposit(&self) {
+        self.0.bucket.deposit();
+    }
+
+    /// See [`Budget::try_withdraw`](super::Budget::try_withdraw).
+    #[inline]
+    pub(crate) fn try_withdraw(&self, after: Verdict) -> Option<Withdrawal> {
+        self.0.withdraw(after).map(|amount| Withdrawal {
+            lane: Some(Arc::clone(&self.0)),
+            amount,
+        })
+    }
+}
+
+/// What was taken for a retry. Dropping it puts it back: the retry did not start.
+#[must_use = "dropping it puts the tokens back"]
+pub struct Withdrawal {
+    lane: Option<Arc<Lane<Shared>>>,
+    amount: u64,
+}
+
+impl Withdrawal {
+    /// The retry has started: the tokens are gone.
+    pub fn spend(mut self) {
+        self.lane = None;
+    }
+}
+
+impl Drop for Withdrawal {
+    fn drop(&mut self) {
+        if let Some(lane) = self.lane.take() {
+            lane.bucket.add(self.amount);
+        }
+    }
+}
+
+impl fmt::Debug for Withdrawal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Withdrawal")
+            .field("tokens", &tokens(self.amount))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,92 @@
+use super::state::GENERATION_MASK;
+
+/// What is noted on a permit, in one word, so that lending it is cheap: the generation of its admission, and in the
+/// bits above it independent facts of the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Notes(u64);
+
+/// It is a probe.
+const PROBE: u64 = 1 << 58;
+/// The breaker counts attempts.
+const COUNTS_ATTEMPTS: u64 = 1 << 59;
+/// An attempt has started whose outcome nobody has reported.
+const OUTSTANDING: u64 = 1 << 60;
+/// The retry has reported an attempt.
+const REPORTED: u64 = 1 << 61;
+/// The retry found that the breaker has moved on, and has no outcome left to return.
+const STOPPED: u64 = 1 << 62;
+/// Nothing is left to count.
+const SETTLED: u64 = 1 << 63;
+
+impl Notes {
+    /// Of no admission.
+    pub(crate) const NONE: Self = Self(SETTLED);
+
+    #[inline]
+    pub(super) const fn of(generation: u64, is_probe: bool, counts_attempts: bool) -> Self {
+        let probe = if is_probe { PROBE } else { 0 };
+        let counts = if counts_attempts { COUNTS_ATTEMPTS } else { 0 };
+        Self(generation & GENERATION_MASK | probe | counts)
+    }
+
+    #[inline]
+    pub(super) const fn generation(self) -> u64 {
+        self.0 & GENERATION_MASK
+    }
+
+    #[inline]
+    pub(super) const fn is_probe(self) -> bool {
+        self.0 & PROBE != 0
+    }
+
+    #[inline]
+    pub(crate) const fn counts_attempts(self) -> bool {
+        self.0 & COUNTS_ATTEMPTS != 0
+    }
+
+    #[inline]
+    pub(super) const fn has_reported(self) -> bool {
+        self.0 & REPORTED != 0
+    }
+
+    #[inline]
+    pub(super) const fn is_stopped(self) -> bool {
+        self.0 & STOPPED != 0
+    }
+
+    #[inline]
+    pub(super) const fn is_settled(self) -> bool {
+        self.0 & SETTLED != 0
+    }
+
+    /// Whether a success is the first word on this call, and nothing is known that makes it special.
+    #[inline]
+    pub(super) const fn is_plain(self) -> bool {
+        self.0 & (PROBE | REPORTED) == 0
+    }
+
+    /// Whether the retry has already counted how the call ended.
+    pub(super) const fn is_counted(self) -> bool {
+        self.0 & (REPORTED | OUTSTANDING) == REPORTED
+    }
+
+    #[inline]
+    pub(super) const fn started(self) -> Self {
+        Self(self.0 | OUTSTANDING)
+    }
+
+    /// An attempt has been reported. A probe makes one attempt, so its permit is settled with it.
+    pub(super) const fn reported(self) -> Self {
+        let settled = if self.is_probe() { SETTLED } else { 0 };
+        Self(self.0 & !OUTSTANDING | REPORTED | settled)
+    }
+
+    pub(super) const fn stopped(self) -> Self {
+        Self(self.0 | STOPPED)
+    }
+
+    #[inline]
+    pub(super) const fn settled(self) -> Self {
+        Self(self.0 | SETTLED)
+    }
+}

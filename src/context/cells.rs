@@ -1,0 +1,203 @@
+//! The cells of a thread, and the guard of the deadline.
+//!
+//! None of them has a destructor, because such a thread local is cheaper to reach. The [`Frame`] says which of the
+//! handles are in scope: most calls do not look at them, and a retry hides its caller's from what runs below by changing
+//! that word alone. A guard swaps its value in and swaps the old one back when it is dropped, also by a panic.
+//!
+//! Inlined, because the code that enters a scope is generic and so compiled in a user's crate.
+
+use std::cell::Cell;
+
+use tokio::time::Instant;
+
+use super::frame::{Frame, Signals};
+use super::handles::Handles;
+use crate::attempt::Attempt;
+use crate::circuit_breaker::{Notes, Times};
+use crate::deadline::{Deadline, Expired};
+use crate::report::CallReport;
+
+pub(crate) struct Cells {
+    pub(super) frame: Cell<Frame>,
+    pub(super) handles: Handles,
+    // The deadline's instant; what else is said of it is in the frame.
+    deadline: Cell<Option<Instant>>,
+    // What the breaker in scope has lent beside its handle.
+    pub(super) notes: Cell<Notes>,
+    pub(super) times: Cell<Times>,
+    // The two below travel upwards: written below, read by the layers above in the same poll. The report counts where
+    // the signals say so.
+    pub(super) signals: Cell<Signals>,
+    report: Cell<CallReport>,
+}
+
+thread_local! {
+    static CELLS: Cells = const {
+        Cells {
+            frame: Cell::new(Frame::EMPTY),
+            handles: Handles::EMPTY,
+            deadline: Cell::new(None),
+            notes: Cell::new(Notes::NONE),
+            times: Cell::new(Times::NONE),
+            signals: Cell::new(Signals::NONE),
+            report: Cell::new(CallReport::EMPTY),
+        }
+    };
+}
+
+/// Reaches the cells; where the thread's locals are gone, nothing.
+#[inline]
+pub(super) fn cells<R>(at: impl FnOnce(&Cells) -> R) -> Option<R> {
+    CELLS.try_with(at).ok()
+}
+
+#[inline]
+pub(crate) fn frame() -> Frame {
+    cells(|cells| cells.frame.get()).unwrap_or(Frame::EMPTY)
+}
+
+#[inline]
+pub(super) fn set_frame(frame: Frame) {
+    cells(|cells| cells.frame.set(frame));
+}
+
+/// What is noted on the permit in scope.
+#[inline]
+pub(crate) fn notes() -> Notes {
+    cells(|cells| cells.notes.get()).unwrap_or(Notes::NONE)
+}
+
+#[inline]
+pub(crate) fn set_notes(notes: Notes) {
+    cells(|cells| cells.notes.set(notes));
+}
+
+/// The times of the permit in scope, where its breaker counts attempts.
+pub(crate) fn times() -> Times {
+    cells(|cells| cells.times.get()).unwrap_or(Times::NONE)
+}
+
+pub(crate) fn set_times(times: Times) {
+    cells(|cells| cells.times.set(times));
+}
+
+/// The deadline in scope; where there is none, one that never comes.
+#[inline]
+pub(crate) fn deadline() -> Deadline {
+    let deadline = cells(|cells| Deadline::of(cells.deadline.get(), cells.frame.get().limit()));
+    deadline.unwrap_or(Deadline::never())
+}
+
+#[inline]
+pub(crate) fn attempt() -> Option<Attempt> {
+    frame().attempt()
+}
+
+#[inline]
+fn signals() -> Signals {
+    cells(|cells| cells.signals.get()).unwrap_or(Signals::NONE)
+}
+
+/// The deadline that passed in the poll that just ended, if one did.
+#[inline]
+pub(crate) fn expired() -> Option<Expired> {
+    signals().expired()
+}
+
+pub(crate) fn mark_expired(expired: Expired) {
+    cells(|cells| cells.signals.set(cells.signals.get().with_expired(expired)));
+}
+
+/// Tells the layers above that a call has succeeded at its first attempt, which is all there is to tell.
+#[inline]
+pub(crate) fn publish_success(frame: Frame) {
+    cells(|cells| cells.signals.set(cells.signals.get().ended(frame)));
+}
+
+/// Leaves a report for the layers above.
+pub(crate) fn publish(report: CallReport) {
+    cells(|cells| {
+        let frame = Frame::of(report.last_attempt());
+        let signals = cells.signals.get().ended(frame);
+        cells.signals.set(signals.with_report());
+        cells.report.set(report);
+    });
+}
+
+/// The report that a retry below left in the poll that just ended.
+pub(crate) fn published() -> Option<CallReport> {
+    cells(|cells| {
+        let signals = cells.signals.get();
+        if signals.has_report() {
+            Some(cells.report.get())
+        } else {
+            signals.attempt().map(CallReport::success)
+        }
+    })
+    .flatten()
+}
+
+/// The last attempt of the retry that left a report in the poll that just ended.
+#[inline]
+pub(crate) fn published_attempt() -> Option<Attempt> {
+    signals().attempt()
+}
+
+/// Clears what an earlier poll left behind. Whoever reads a signal does this before the poll that it reads about.
+#[inline]
+pub(crate) fn clear_signals() {
+    cells(|cells| cells.signals.set(Signals::NONE));
+}
+
+/// Narrows the deadline for as long as it lives.
+#[must_use = "the scope ends when the guard is dropped"]
+pub(crate) struct DeadlineScope {
+    at: Option<Instant>,
+    outer: Frame,
+}
+
+impl DeadlineScope {
+    /// A deadline at which the caller ends the call.
+    #[inline]
+    pub(crate) fn watched(deadline: Deadline) -> Self {
+        Self::enter(deadline, true)
+    }
+
+    /// A deadline that was captured elsewhere: whoever ends the call at it does so there.
+    pub(super) fn captured(deadline: Deadline) -> Self {
+        Self::enter(deadline, false)
+    }
+
+    /// The caller has already narrowed.
+    #[inline]
+    fn enter(deadline: Deadline, watched: bool) -> Self {
+        let of_deadline = Frame::of_deadline(deadline.limit(), watched);
+        let outer = cells(|cells| {
+            let outer = cells.frame.get();
+            let inner = outer.with_bits_of(of_deadline, Frame::DEADLINE);
+            cells.frame.set(inner);
+            (cells.deadline.replace(deadline.instant()), outer)
+        });
+        let (at, outer) = outer.unwrap_or((None, Frame::EMPTY));
+        Self { at, outer }
+    }
+
+    /// Whether a future above, in this very poll, ends the call at this deadline.
+    #[inline]
+    pub(crate) fn was_watched(&self, deadline: Deadline) -> bool {
+        self.outer.is_watched() && Deadline::of(self.at, self.outer.limit()) == deadline
+    }
+}
+
+impl Drop for DeadlineScope {
+    #[inline]
+    fn drop(&mut self) {
+        cells(|cells| {
+            let inner = cells.frame.get();
+            cells
+                .frame
+                .set(inner.with_bits_of(self.outer, Frame::DEADLINE));
+            cells.deadline.set(self.at);
+        });
+    }
+}
