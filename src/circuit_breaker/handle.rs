@@ -149,16 +149,17 @@ impl CircuitBreaker {
     }
 
     #[inline]
-    pub(super) fn try_admit(&self) -> Result<Permit, Duration> {
+    pub(super) fn try_admit(&self) -> Result<Admission, Duration> {
         match self.shared.machine.closed_generation() {
-            Some(generation) => Ok(self.permit(Admission::of(generation))),
+            Some(generation) => Ok(Admission::of(generation)),
             None => self.try_admit_slowly(),
         }
     }
 
-    fn try_admit_slowly(&self) -> Result<Permit, Duration> {
+    #[cold]
+    fn try_admit_slowly(&self) -> Result<Admission, Duration> {
         match self.shared.machine.admit(&self.shared.around) {
-            Ok(admission) => Ok(self.permit(admission)),
+            Ok(admission) => Ok(admission),
             Err(remaining) => {
                 self.rejected();
                 Err(duration(remaining))
@@ -166,13 +167,21 @@ impl CircuitBreaker {
         }
     }
 
+    /// What a call that was let through holds.
     #[inline]
-    fn permit(&self, admission: Admission) -> Permit {
+    pub(super) fn permit(&self, admission: Admission) -> Permit {
         Permit::new(BreakerLane::new(self.lanes.of_this_thread()), admission)
     }
 
+    /// A call that was let through is refused all the same.
+    #[cold]
+    pub(super) fn take_back(&self, admission: Admission) {
+        self.shared.machine.release(admission);
+        self.rejected();
+    }
+
     /// A call was refused.
-    pub(super) fn rejected(&self) {
+    fn rejected(&self) {
         self.shared.rejected.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -77,7 +77,10 @@ where
     fn call(&mut self, request: Req) -> Self::Future {
         let breaker = self.breakers.get((self.key)(&request).unwrap_or_default());
         match breaker.try_admit() {
-            Ok(permit) => admitted(&mut self.inner, permit, &self.policy, request),
+            Ok(admission) => {
+                let permit = breaker.permit(admission);
+                admitted(&mut self.inner, permit, &self.policy, request)
+            }
             Err(remaining) => refused(&mut self.inner, remaining),
         }
     }

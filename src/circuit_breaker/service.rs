@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tower_service::Service;
 
+use super::machine::Admission;
 use super::{BreakerOpen, CircuitBreaker, CircuitBreakerFuture, Permit};
 use crate::attempt::Attempt;
 use crate::context::PermitScope;
@@ -27,18 +28,16 @@ impl<S, P> CircuitBreakerService<S, P> {
         }
     }
 
-    /// Lets the call through, or says for how long it is refused. Where there is no breaker everything is permitted.
-    fn admit(&self) -> Result<Permit, Duration> {
-        let Some(breaker) = &self.breaker else {
-            return Ok(Permit::NONE);
-        };
-        let permit = breaker.try_admit()?;
-        if self.inner.is_ready() {
-            Ok(permit)
-        } else {
-            // It was open when the caller asked for readiness, so the inner service was not asked; now it could be.
-            breaker.rejected();
-            Err(Duration::ZERO)
+    /// Whether a call of this instance is let through, and how; otherwise for how long it is refused.
+    #[inline]
+    fn admit(&self, breaker: &CircuitBreaker) -> Result<Admission, Duration> {
+        match breaker.try_admit() {
+            Ok(admission) if !self.inner.is_ready() => {
+                // It was open when the caller asked for readiness, so the inner service was not asked; now it could be.
+                breaker.take_back(admission);
+                Err(Duration::ZERO)
+            }
+            admitted => admitted,
         }
     }
 }
@@ -64,14 +63,19 @@ where
 
     #[inline]
     fn call(&mut self, request: Req) -> Self::Future {
-        match self.admit() {
-            Ok(permit) => admitted(&mut self.inner, permit, &self.policy, request),
-            Err(remaining) => refused(&mut self.inner, remaining),
-        }
+        let permit = match &self.breaker {
+            None => Permit::NONE,
+            Some(breaker) => match self.admit(breaker) {
+                Ok(admission) => breaker.permit(admission),
+                Err(remaining) => return refused(&mut self.inner, remaining),
+            },
+        };
+        admitted(&mut self.inner, permit, &self.policy, request)
     }
 }
 
 /// Makes the call, with its permit lent to the retry below. The permit exists first, so a panic gives it back.
+#[inline]
 pub(super) fn admitted<S, P, Req>(
     inner: &mut Ready<S>,
     mut permit: Permit,
@@ -91,6 +95,7 @@ where
 }
 
 /// Refuses the call, and gives back whatever readiness was taken for it.
+#[cold]
 pub(super) fn refused<S: Clone, F, P, Req>(
     inner: &mut Ready<S>,
     remaining: Duration,

@@ -23,25 +23,28 @@ pub(crate) struct AttemptScope<'a> {
 }
 
 impl<'a> AttemptScope<'a> {
-    /// Puts a frame in scope, but for the bits to keep.
+    /// The scope of a call that has just begun, and so has no key of its own to lend.
     #[inline]
-    pub(crate) fn enter(inner: Frame, keep: Frame, key: &'a mut SharedKey) -> Self {
-        let outer = cells(|cells| {
-            cells.signals.set(cells.signals.get().without_expired());
-            let outer = cells.frame.get();
-            cells.frame.set(inner.with_bits_of(outer, keep));
-            outer
-        });
-        let mut scope = Self {
-            outer: outer.unwrap_or(Frame::EMPTY),
+    pub(crate) fn begin(inner: Frame, keep: Frame, key: &'a mut SharedKey) -> Self {
+        Self {
+            outer: swap_frame(inner, keep),
             keep,
             key,
             swapped: false,
-        };
-        if !keep.has_key() && (scope.outer.has_key() || scope.key.is_some()) {
-            scope.lend_key();
         }
-        scope
+    }
+
+    /// Puts a frame in scope, but for the bits to keep, and the key that the attempts share.
+    #[inline]
+    pub(crate) fn enter(inner: Frame, keep: Frame, key: &'a mut SharedKey) -> Self {
+        let outer = swap_frame(inner, keep);
+        let lends = !keep.has_key() && (outer.has_key() || key.is_some());
+        Self {
+            outer,
+            keep,
+            swapped: lends && lend_key(key),
+            key,
+        }
     }
 
     /// The budget that is lent to this call.
@@ -62,59 +65,71 @@ impl<'a> AttemptScope<'a> {
 
     /// The next attempt begins, and takes its keys from where the first one began.
     pub(crate) fn next(&mut self, inner: Frame) {
-        cells(|cells| {
-            cells.signals.set(cells.signals.get().without_expired());
-            let current = cells.frame.get();
-            cells
-                .frame
-                .set(inner.with_bits_of(current, Frame::BELOW_WITH_KEY));
-        });
-        self.collect_key();
+        swap_frame(inner, Frame::BELOW_WITH_KEY);
+        self.outer = collect_key(self.outer, self.keep, self.key, self.swapped);
         self.key.rewind();
         self.keep = Frame::BELOW;
-        if self.key.is_some() {
-            self.lend_key();
-        }
-    }
-
-    #[cold]
-    fn lend_key(&mut self) {
-        let lent = self.key.is_some();
-        self.swapped = swap(self.key.slot());
-        if lent && self.swapped {
-            set_frame(frame().with(Frame::KEY));
-        } else {
-            set_frame(frame().without(Frame::KEY));
-        }
-    }
-
-    /// Takes the shared key back, and with it what a key layer below has minted.
-    #[cold]
-    fn collect_key(&mut self) {
-        let is_in_scope = frame().has_key();
-        if self.keep.has_key() {
-            // The scope around is the one that a key layer below has left its key in.
-            if is_in_scope {
-                self.outer = self.outer.with(Frame::KEY);
-            }
-        } else if self.swapped || is_in_scope {
-            swap(self.key.slot());
-            self.swapped = false;
-            // What was minted in an attempt of a call around belongs to that call too.
-            let is_first = self.outer.attempt().is_some() && !self.outer.has_key();
-            if is_first && self.key.hand_up() {
-                self.outer = self.outer.with(Frame::KEY);
-            }
-        }
+        self.swapped = self.key.is_some() && lend_key(self.key);
     }
 }
 
 impl Drop for AttemptScope<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.swapped || frame().has_key() {
-            self.collect_key();
-        }
-        set_frame(self.outer);
+        let outer = if self.swapped || frame().has_key() {
+            collect_key(self.outer, self.keep, self.key, self.swapped)
+        } else {
+            self.outer
+        };
+        set_frame(outer);
     }
+}
+
+/// Puts a frame in scope, but for the bits to keep, and gives back the one around.
+#[inline]
+fn swap_frame(inner: Frame, keep: Frame) -> Frame {
+    let outer = cells(|cells| {
+        cells.signals.set(cells.signals.get().without_expired());
+        let outer = cells.frame.get();
+        cells.frame.set(inner.with_bits_of(outer, keep));
+        outer
+    });
+    outer.unwrap_or(Frame::EMPTY)
+}
+
+/// Puts the key that the attempts share in scope. Says whether its slot now holds what was there.
+#[cold]
+fn lend_key(key: &mut SharedKey) -> bool {
+    let lent = key.is_some();
+    let swapped = swap(key.slot());
+    if lent && swapped {
+        set_frame(frame().with(Frame::KEY));
+    } else {
+        set_frame(frame().without(Frame::KEY));
+    }
+    swapped
+}
+
+/// Takes the shared key back, and with it what a key layer below has minted. Gives the frame of the scope around, which
+/// may have got a key.
+#[cold]
+fn collect_key(outer: Frame, keep: Frame, key: &mut SharedKey, swapped: bool) -> Frame {
+    let is_in_scope = frame().has_key();
+    if keep.has_key() {
+        // The scope around is the one that a key layer below has left its key in.
+        return if is_in_scope {
+            outer.with(Frame::KEY)
+        } else {
+            outer
+        };
+    }
+    if swapped || is_in_scope {
+        swap(key.slot());
+        // What was minted in an attempt of a call around belongs to that call too.
+        let is_first = outer.attempt().is_some() && !outer.has_key();
+        if is_first && key.hand_up() {
+            return outer.with(Frame::KEY);
+        }
+    }
+    outer
 }

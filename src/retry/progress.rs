@@ -109,6 +109,12 @@ impl Progress {
         self.frame.as_attempt()
     }
 
+    /// Puts the first attempt in scope.
+    #[inline]
+    pub(super) fn enter_first<'a>(&self, key: &'a mut SharedKey) -> AttemptScope<'a> {
+        AttemptScope::begin(self.frame, self.keep, key)
+    }
+
     /// Puts the current attempt in scope.
     #[inline]
     pub(super) fn enter<'a>(&self, key: &'a mut SharedKey) -> AttemptScope<'a> {

@@ -49,7 +49,7 @@ where
             .map(|copy| (copy, self.inner.clone()));
         let mut key = SharedKey::in_scope();
         let inner = {
-            let scope = progress.enter(&mut key);
+            let scope = progress.enter_first(&mut key);
             if let Some(breaker) = scope.breaker() {
                 breaker.attempt_started();
             }
