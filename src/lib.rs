@@ -95,7 +95,7 @@ pub use http::HttpPolicy;
 pub use idempotency_key::IdempotencyKey;
 #[cfg(feature = "http")]
 pub use idempotency_key::{IdempotencyKeyLayer, KeyFormat};
-pub use observer::Observer;
+pub use observer::{AttemptFinished, DelayedBy, Observer, RetryScheduled};
 pub use policy::{Policy, policy_fn};
 pub use report::{CallReport, StopReason};
 pub use retry::{Backoff, Jitter, RetryLayer, RetryMode, RetrySwitch};

@@ -1,12 +1,28 @@
 //! Where an operator listens.
 
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::attempt::Attempt;
 use crate::circuit_breaker::Transition;
-use crate::report::CallReport;
+use crate::deadline::DeadlineExceeded;
+use crate::report::{CallReport, StopReason};
+use crate::verdict::Verdict;
 
 /// Receives what the layers decide. Every method has a default that does nothing.
 ///
+/// Give it once to a stack ([`StackBuilder::observer`](crate::stack::StackBuilder::observer)), which hands it to its
+/// layers, or to each layer that stands alone. Each event comes once, from the layer that decided. Calls and attempts
+/// are told of apart: a call that took three attempts is three [`attempt_finished`](Self::attempt_finished) and one
+/// [`call_finished`](Self::call_finished).
+///
+/// `dependency` is the name that the stack or the layer was given, `""` where it was given none. Nothing that comes here
+/// holds a URL, a header, a key, an argument or the text of an error.
+///
 /// It is called in the middle of a poll: keep it short, and do not block. A panic in it is caught and dropped, so that
-/// it cannot break a call.
+/// it cannot break a call. Where there is no observer an event costs one branch.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,18 +37,149 @@ use crate::report::CallReport;
 ///     }
 /// }
 /// ```
+#[expect(unused_variables, reason = "the defaults do nothing")]
 pub trait Observer: Send + Sync {
-    /// A call has ended and its outcome is about to go up. Once a call, from the retry layer that ran it. A dropped
-    /// call does not come here.
-    ///
-    /// `dependency` is the name that the stack or the layer was given, `""` where it was given none.
-    fn call_finished(&self, dependency: &str, report: &CallReport) {
-        let _ = (dependency, report);
-    }
+    /// The inner service has been called.
+    fn attempt_started(&self, dependency: &str, attempt: &Attempt) {}
+
+    /// An attempt has ended and been classified. One that is cut off with its call does not come here.
+    fn attempt_finished(&self, dependency: &str, finished: &AttemptFinished) {}
+
+    /// A retry has been decided, and is waited for.
+    fn retry_scheduled(&self, dependency: &str, retry: &RetryScheduled) {}
+
+    /// A retry that the verdict allowed is not made.
+    fn retry_refused(&self, dependency: &str, attempt: &Attempt, reason: StopReason) {}
+
+    /// A call has ended, from the retry layer that ran it: its outcome is about to go up, or it was dropped
+    /// ([`CallReport::is_cancelled`]), by its caller or by a deadline above.
+    fn call_finished(&self, dependency: &str, report: &CallReport) {}
+
+    /// A success has earned its part of a token; `balance` is what the budget now holds, in tokens.
+    fn budget_deposited(&self, dependency: &str, balance: f64) {}
+
+    /// A retry has taken its tokens; `balance` is what the budget still holds.
+    fn budget_withdrawn(&self, dependency: &str, balance: f64) {}
+
+    /// The budget could not pay for a retry; `balance` is what it holds.
+    fn budget_exhausted(&self, dependency: &str, balance: f64) {}
 
     /// A breaker has changed its state. Once a transition, from whoever caused it: the call whose outcome opened or
     /// closed it, the first one to look after its time was up, or the one who forced it. `breaker` is its name.
-    fn breaker_transition(&self, breaker: &str, transition: &Transition) {
-        let _ = (breaker, transition);
+    fn breaker_transition(&self, breaker: &str, transition: &Transition) {}
+
+    /// A breaker has refused a call; it will do so for as long as `remaining`.
+    fn breaker_rejected(&self, breaker: &str, remaining: Duration) {}
+
+    /// A half-open breaker has let a call through to see how it ends.
+    fn breaker_probe(&self, breaker: &str) {}
+
+    /// A deadline has passed, of an attempt or of a call.
+    fn deadline_exceeded(&self, dependency: &str, exceeded: &DeadlineExceeded) {}
+
+    /// A request had no idempotency key and has been given a new one.
+    fn key_minted(&self, dependency: &str) {}
+
+    /// A request goes with the key that its caller gave it, on the request or in scope.
+    fn key_kept(&self, dependency: &str) {}
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptFinished {
+    pub(crate) attempt: Attempt,
+    pub(crate) verdict: Verdict,
+    pub(crate) elapsed: Duration,
+}
+
+impl AttemptFinished {
+    /// The attempt.
+    pub const fn attempt(&self) -> &Attempt {
+        &self.attempt
+    }
+
+    /// What the policy says of its outcome.
+    pub const fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// From the call of the inner service to the outcome.
+    pub const fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+}
+
+/// A retry that is going to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryScheduled {
+    pub(crate) after: Attempt,
+    pub(crate) delay: Duration,
+    pub(crate) by: DelayedBy,
+}
+
+impl RetryScheduled {
+    /// The attempt that has failed.
+    pub const fn after(&self) -> &Attempt {
+        &self.after
+    }
+
+    /// The wait before the next one.
+    pub const fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// What decided the wait.
+    pub const fn delayed_by(&self) -> DelayedBy {
+        self.by
+    }
+}
+
+/// What decided the wait before a retry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DelayedBy {
+    /// The backoff of the retry layer.
+    Backoff,
+    /// The server, which asked for a longer wait.
+    Hint,
+}
+
+impl DelayedBy {
+    /// The name in events and labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Backoff => "backoff",
+            Self::Hint => "hint",
+        }
+    }
+}
+
+/// Who listens, and the name of what is called.
+#[derive(Clone)]
+pub(crate) struct Watch {
+    observer: Arc<dyn Observer>,
+    dependency: Arc<str>,
+}
+
+impl Watch {
+    pub(crate) fn new(observer: Arc<dyn Observer>, dependency: Arc<str>) -> Self {
+        Self {
+            observer,
+            dependency,
+        }
+    }
+
+    /// Tells the observer, whose panic is not the call's.
+    pub(crate) fn tell(&self, event: impl FnOnce(&dyn Observer, &str)) {
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            event(&*self.observer, &self.dependency);
+        }));
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("dependency", &self.dependency)
+            .finish_non_exhaustive()
     }
 }

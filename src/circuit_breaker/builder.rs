@@ -187,7 +187,7 @@ impl CircuitBreakerBuilder {
         self
     }
 
-    /// Who is told of each transition.
+    /// Who is told of each transition, refusal and probe.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self

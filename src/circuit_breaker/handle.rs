@@ -159,10 +159,17 @@ impl CircuitBreaker {
     #[cold]
     fn try_admit_slowly(&self) -> Result<Admission, Duration> {
         match self.shared.machine.admit(&self.shared.around) {
-            Ok(admission) => Ok(admission),
+            Ok(admission) => {
+                if admission.probe.is_some() {
+                    let around = &self.shared.around;
+                    around.tell(|observer, name| observer.breaker_probe(name));
+                }
+                Ok(admission)
+            }
             Err(remaining) => {
-                self.rejected();
-                Err(duration(remaining))
+                let remaining = duration(remaining);
+                self.rejected(remaining);
+                Err(remaining)
             }
         }
     }
@@ -177,12 +184,14 @@ impl CircuitBreaker {
     #[cold]
     pub(super) fn take_back(&self, admission: Admission) {
         self.shared.machine.release(admission);
-        self.rejected();
+        self.rejected(Duration::ZERO);
     }
 
     /// A call was refused.
-    fn rejected(&self) {
+    fn rejected(&self, remaining: Duration) {
         self.shared.rejected.fetch_add(1, Ordering::Relaxed);
+        let around = &self.shared.around;
+        around.tell(|observer, name| observer.breaker_rejected(name, remaining));
     }
 
     #[inline]

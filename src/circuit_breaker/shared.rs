@@ -1,6 +1,5 @@
 //! What all clones of a breaker share.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use super::metrics::Transition;
 use super::settings::{Count, Settings};
 use super::tag::MAX_VALUE;
 use crate::clock;
-use crate::observer::Observer;
+use crate::observer::{Observer, Watch};
 use crate::rng::Random;
 use crate::sync::AtomicU64;
 
@@ -32,8 +31,10 @@ impl Shared {
             around: Around {
                 epoch: clock::now(),
                 random: Random::new(told.seed),
+                watch: told
+                    .observer
+                    .map(|observer| Watch::new(observer, Arc::clone(&told.name))),
                 name: told.name,
-                observer: told.observer,
             },
         }
     }
@@ -66,7 +67,7 @@ pub(super) struct Around {
     epoch: Instant,
     random: Random,
     pub(super) name: Arc<str>,
-    observer: Option<Arc<dyn Observer>>,
+    watch: Option<Watch>,
 }
 
 impl Around {
@@ -74,6 +75,15 @@ impl Around {
     pub(super) fn micros(&self, instant: Instant) -> u64 {
         let since = instant.saturating_duration_since(self.epoch);
         u64::try_from(since.as_micros()).unwrap_or(MAX_VALUE)
+    }
+}
+
+impl Around {
+    /// Tells the observer, where there is one.
+    pub(super) fn tell(&self, event: impl FnOnce(&dyn Observer, &str)) {
+        if let Some(watch) = &self.watch {
+            watch.tell(event);
+        }
     }
 }
 
@@ -87,13 +97,8 @@ impl Surroundings for Around {
     }
 
     fn changed(&self, change: Change) {
-        if let Some(observer) = &self.observer {
-            let transition = Transition::of(change);
-            // Its panic is not the call's.
-            let _ = catch_unwind(AssertUnwindSafe(|| {
-                observer.breaker_transition(&self.name, &transition);
-            }));
-        }
+        let transition = Transition::of(change);
+        self.tell(|observer, name| observer.breaker_transition(name, &transition));
     }
 }
 

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
@@ -9,6 +10,7 @@ use tokio::time::{Sleep, sleep_until};
 use super::{Deadline, DeadlineExceeded, Expired};
 use crate::context::{self, DeadlineScope};
 use crate::error::BoxError;
+use crate::observer::Watch;
 
 pin_project! {
     /// The future of a [`DeadlineService`](super::DeadlineService).
@@ -31,29 +33,48 @@ pin_project! {
             deadline: Deadline,
             absolute: bool,
             timer: Option<Pin<Box<Sleep>>>,
+            watch: Option<Arc<Watch>>,
         },
         // The deadline had passed before the inner service was called.
-        Passed { deadline: Deadline, absolute: bool },
+        Passed {
+            deadline: Deadline,
+            absolute: bool,
+            watch: Option<Arc<Watch>>,
+        },
         // The outcome has been returned, and the inner future dropped where it was cut off.
         Done,
     }
 }
 
 impl<F> DeadlineFuture<F> {
-    pub(super) const fn called(inner: F, deadline: Deadline, absolute: bool) -> Self {
+    pub(super) const fn called(
+        inner: F,
+        deadline: Deadline,
+        absolute: bool,
+        watch: Option<Arc<Watch>>,
+    ) -> Self {
         Self {
             state: State::Called {
                 inner,
                 deadline,
                 absolute,
                 timer: None,
+                watch,
             },
         }
     }
 
-    pub(super) const fn passed(deadline: Deadline, absolute: bool) -> Self {
+    pub(super) const fn passed(
+        deadline: Deadline,
+        absolute: bool,
+        watch: Option<Arc<Watch>>,
+    ) -> Self {
         Self {
-            state: State::Passed { deadline, absolute },
+            state: State::Passed {
+                deadline,
+                absolute,
+                watch,
+            },
         }
     }
 }
@@ -68,12 +89,13 @@ where
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let (error, absolute) = match this.state.as_mut().project() {
+        let (error, absolute, watch) = match this.state.as_mut().project() {
             StateProj::Called {
                 inner,
                 deadline,
                 absolute,
                 timer,
+                watch,
             } => {
                 context::clear_signals();
                 {
@@ -89,13 +111,22 @@ where
                 }
                 ready!(poll_timer(*deadline, timer, cx));
                 let report = context::published();
-                (DeadlineExceeded::new(deadline.limit(), report), *absolute)
+                let error = DeadlineExceeded::new(deadline.limit(), report);
+                (error, *absolute, watch)
             }
-            StateProj::Passed { deadline, absolute } => {
-                (DeadlineExceeded::before_call(deadline.limit()), *absolute)
+            StateProj::Passed {
+                deadline,
+                absolute,
+                watch,
+            } => {
+                let error = DeadlineExceeded::before_call(deadline.limit());
+                (error, *absolute, watch)
             }
             StateProj::Done => return Poll::Pending,
         };
+        if let Some(watch) = watch {
+            watch.tell(|observer, dependency| observer.deadline_exceeded(dependency, &error));
+        }
         context::mark_expired(Expired {
             called: !error.is_before_call(),
             absolute,

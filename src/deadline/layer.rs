@@ -1,14 +1,17 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use tower_layer::Layer;
 
 use super::service::DeadlineService;
 use super::{Deadline, Limit};
+use crate::observer::{Observer, Watch};
 
 /// Ends a call or an attempt at a deadline. See the [module](crate::deadline).
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct DeadlineLayer {
     end: End,
+    watch: Option<Arc<Watch>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -21,23 +24,32 @@ impl DeadlineLayer {
     /// Each call through this layer ends at most this long after it began. `Duration::MAX` means no limit; a limit of
     /// zero has passed when the call begins.
     pub const fn call(limit: Duration) -> Self {
-        Self {
-            end: End::After(limit, Limit::Call),
-        }
+        Self::of(End::After(limit, Limit::Call))
     }
 
     /// Each attempt ends at most this long after it began, or with the call if that is sooner.
     pub const fn attempt(limit: Duration) -> Self {
-        Self {
-            end: End::After(limit, Limit::Attempt),
-        }
+        Self::of(End::After(limit, Limit::Attempt))
     }
 
     /// All calls through this layer end at this instant.
     pub const fn until(deadline: Deadline) -> Self {
-        Self {
-            end: End::At(deadline),
-        }
+        Self::of(End::At(deadline))
+    }
+
+    const fn of(end: End) -> Self {
+        Self { end, watch: None }
+    }
+
+    /// Who is told of each deadline that passes here, and under which name.
+    #[must_use]
+    pub fn observer(
+        mut self,
+        dependency: impl Into<Arc<str>>,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        self.watch = Some(Arc::new(Watch::new(observer, dependency.into())));
+        self
     }
 }
 
@@ -45,6 +57,6 @@ impl<S> Layer<S> for DeadlineLayer {
     type Service = DeadlineService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        DeadlineService::new(inner, self.end)
+        DeadlineService::new(inner, self.end, self.watch.clone())
     }
 }

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::time::Instant;
@@ -9,6 +10,7 @@ use super::layer::End;
 use crate::clock;
 use crate::context::{self, DeadlineScope};
 use crate::error::BoxError;
+use crate::observer::Watch;
 use crate::ready::Ready;
 
 /// Ends a call or an attempt at a deadline. See the [module](crate::deadline).
@@ -16,13 +18,15 @@ use crate::ready::Ready;
 pub struct DeadlineService<S> {
     inner: Ready<S>,
     end: End,
+    watch: Option<Arc<Watch>>,
 }
 
 impl<S> DeadlineService<S> {
-    pub(super) fn new(inner: S, end: End) -> Self {
+    pub(super) fn new(inner: S, end: End, watch: Option<Arc<Watch>>) -> Self {
         Self {
             inner: Ready::new(inner),
             end,
+            watch,
         }
     }
 }
@@ -49,7 +53,8 @@ where
             return self.passed(deadline, absolute);
         }
         let _scope = DeadlineScope::watched(deadline);
-        DeadlineFuture::called(self.inner.call(request), deadline, absolute)
+        let called = self.inner.call(request);
+        DeadlineFuture::called(called, deadline, absolute, self.watch.clone())
     }
 }
 
@@ -58,7 +63,7 @@ impl<S: Clone> DeadlineService<S> {
     #[cold]
     fn passed<F>(&mut self, deadline: Deadline, absolute: bool) -> DeadlineFuture<F> {
         self.inner.release();
-        DeadlineFuture::passed(deadline, absolute)
+        DeadlineFuture::passed(deadline, absolute, self.watch.clone())
     }
 }
 

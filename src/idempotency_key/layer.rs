@@ -5,6 +5,7 @@ use http::{HeaderName, HeaderValue, Method};
 use tower_layer::Layer;
 
 use super::{IdempotencyKey, IdempotencyKeyService};
+use crate::observer::{Observer, Watch};
 
 /// How a key is written into its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,6 +73,7 @@ pub(super) struct Config<M> {
     pub(super) format: KeyFormat,
     pub(super) methods: Vec<Method>,
     pub(super) make: M,
+    pub(super) watch: Option<Watch>,
 }
 
 impl IdempotencyKeyLayer {
@@ -83,6 +85,7 @@ impl IdempotencyKeyLayer {
             format: KeyFormat::Raw,
             methods: vec![Method::POST, Method::PATCH],
             make: RandomKey,
+            watch: None,
         })
     }
 }
@@ -134,6 +137,17 @@ impl<M> IdempotencyKeyLayer<M> {
         })
     }
 
+    /// Who is told whether a request goes with a key of its caller's or with a new one, and under which name.
+    #[must_use]
+    pub fn observer(self, dependency: impl Into<Arc<str>>, observer: Arc<dyn Observer>) -> Self
+    where
+        M: Clone,
+    {
+        let watch = Some(Watch::new(observer, dependency.into()));
+        let config = self.taken();
+        Self::of(Config { watch, ..config })
+    }
+
     /// What makes a key, where neither the request nor the scope has one. It must give the same key for what is the
     /// same to the caller, and another for what is not.
     #[must_use]
@@ -147,6 +161,7 @@ impl<M> IdempotencyKeyLayer<M> {
             format: config.format,
             methods: config.methods.clone(),
             make,
+            watch: config.watch.clone(),
         })
     }
 
@@ -160,6 +175,7 @@ impl<M> IdempotencyKeyLayer<M> {
             format: shared.format,
             methods: shared.methods.clone(),
             make: shared.make.clone(),
+            watch: shared.watch.clone(),
         })
     }
 }

@@ -42,14 +42,36 @@ where
             .get_all(&config.header)
             .iter()
             .any(|value| !value.is_empty());
+        let mut minted = false;
         if !present && config.methods.contains(request.method()) {
-            let key = context::claim_key(|| config.make.make_key(&request));
+            let key = context::claim_key(|| {
+                minted = true;
+                config.make.make_key(&request)
+            });
+            config.tell(minted);
             if let Some(mut value) = config.format.value(&key) {
                 HeaderValue::set_sensitive(&mut value, true);
                 request.headers_mut().insert(config.header.clone(), value);
             }
         }
+        if present {
+            config.tell(false);
+        }
         self.inner.call(request)
+    }
+}
+
+impl<M> Config<M> {
+    fn tell(&self, minted: bool) {
+        if let Some(watch) = &self.watch {
+            watch.tell(|observer, dependency| {
+                if minted {
+                    observer.key_minted(dependency);
+                } else {
+                    observer.key_kept(dependency);
+                }
+            });
+        }
     }
 }
 

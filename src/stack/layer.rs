@@ -72,11 +72,11 @@ impl<P: Clone, K: Clone, R> Clone for Stack<P, K, R> {
     fn clone(&self) -> Self {
         Self {
             breaker: self.breaker.clone(),
-            call: self.call,
+            call: self.call.clone(),
             key: self.key.clone(),
             budget: self.budget.clone(),
             retry: self.retry.clone(),
-            attempt: self.attempt,
+            attempt: self.attempt.clone(),
         }
     }
 }
