@@ -3,16 +3,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::config::{Config, Settings};
-use super::{Backoff, CloneRequest, RetryLayer, RetrySwitch};
+use super::{Backoff, CloneRequest, DropResponse, RetryLayer, RetrySwitch};
 use crate::error::ConfigError;
 use crate::observer::Observer;
 use crate::rng::Random;
 
 /// Builds a [`RetryLayer`]. From [`RetryLayer::builder`].
 #[must_use = "a builder does nothing until it is built"]
-pub struct RetryLayerBuilder<P, R = CloneRequest> {
+pub struct RetryLayerBuilder<P, R = CloneRequest, D = DropResponse> {
     policy: P,
     replay: R,
+    release: D,
     max_attempts: Option<u32>,
     backoff: Backoff,
     max_hint: Duration,
@@ -29,6 +30,7 @@ impl<P> RetryLayerBuilder<P> {
         Self {
             policy,
             replay: CloneRequest,
+            release: DropResponse,
             max_attempts: Some(4),
             backoff: Backoff::default(),
             max_hint: Duration::from_secs(60),
@@ -42,7 +44,7 @@ impl<P> RetryLayerBuilder<P> {
     }
 }
 
-impl<P, R> RetryLayerBuilder<P, R> {
+impl<P, R, D> RetryLayerBuilder<P, R, D> {
     /// The most attempts a call makes, the first one included. Default 4; 1 makes no retries.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = Some(attempts);
@@ -107,10 +109,29 @@ impl<P, R> RetryLayerBuilder<P, R> {
     }
 
     /// How a request is copied for the next attempt. Default: with `Clone`.
-    pub fn replay<T>(self, replay: T) -> RetryLayerBuilder<P, T> {
+    pub fn replay<T>(self, replay: T) -> RetryLayerBuilder<P, T, D> {
         RetryLayerBuilder {
             policy: self.policy,
             replay,
+            release: self.release,
+            max_attempts: self.max_attempts,
+            backoff: self.backoff,
+            max_hint: self.max_hint,
+            nested: self.nested,
+            honours_keys: self.honours_keys,
+            switch: self.switch,
+            seed: self.seed,
+            observer: self.observer,
+            dependency: self.dependency,
+        }
+    }
+
+    /// How a response that a retry replaces is let go of. Default: it is dropped. `http::DrainBody` saves its connection.
+    pub fn release<T>(self, release: T) -> RetryLayerBuilder<P, R, T> {
+        RetryLayerBuilder {
+            policy: self.policy,
+            replay: self.replay,
+            release,
             max_attempts: self.max_attempts,
             backoff: self.backoff,
             max_hint: self.max_hint,
@@ -129,7 +150,7 @@ impl<P, R> RetryLayerBuilder<P, R> {
     ///
     /// Where there is no attempt, or the backoff contradicts itself: a base or a minimum above the cap, a factor that
     /// is not a number of at least 1.
-    pub fn build(self) -> Result<RetryLayer<P, R>, ConfigError> {
+    pub fn build(self) -> Result<RetryLayer<P, R, D>, ConfigError> {
         if self.max_attempts == Some(0) {
             return Err(ConfigError::new(
                 "max_attempts",
@@ -140,10 +161,11 @@ impl<P, R> RetryLayerBuilder<P, R> {
         Ok(self.build_unchecked())
     }
 
-    pub(super) fn build_unchecked(self) -> RetryLayer<P, R> {
+    pub(super) fn build_unchecked(self) -> RetryLayer<P, R, D> {
         RetryLayer::of(Arc::new(Config {
             policy: self.policy,
             replay: self.replay,
+            release: self.release,
             settings: Settings {
                 max_attempts: self.max_attempts,
                 backoff: self.backoff,
@@ -159,7 +181,7 @@ impl<P, R> RetryLayerBuilder<P, R> {
     }
 }
 
-impl<P, R> fmt::Debug for RetryLayerBuilder<P, R> {
+impl<P, R, D> fmt::Debug for RetryLayerBuilder<P, R, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RetryLayerBuilder")
             .field("max_attempts", &self.max_attempts)

@@ -9,9 +9,10 @@ use crate::report::CallReport;
 use crate::rng::Random;
 
 /// What all services of a layer share.
-pub(super) struct Config<P, R> {
+pub(super) struct Config<P, R, D> {
     pub(super) policy: P,
     pub(super) replay: R,
+    pub(super) release: D,
     pub(super) settings: Settings,
 }
 

@@ -8,9 +8,9 @@ use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
-use super::Replay;
 use super::config::Config;
 use super::progress::{Planned, Progress};
+use super::{DropResponse, Release, Replay};
 use crate::budget::{LentBudget, Withdrawal};
 use crate::context::{AttemptScope, SharedKey};
 use crate::policy::Policy;
@@ -19,17 +19,18 @@ use crate::verdict::Verdict;
 pin_project! {
     /// The future of a [`RetryService`](super::RetryService).
     ///
-    /// Dropping it drops the attempt or the wait it is in; the token of a retry that had not started goes back.
+    /// Dropping it drops the attempt, the losing response or the wait it is in; the token of a retry that had not started goes back.
     #[must_use = "futures do nothing unless polled"]
-    pub struct RetryFuture<S, P, R, Req>
+    pub struct RetryFuture<S, P, R, Req, D = DropResponse>
     where
         S: Service<Req>,
+        D: Release<S::Response>,
     {
         #[pin]
-        state: State<S::Future>,
+        state: State<S::Future, D::Future>,
         // What the next attempt is made of: none where no retry can be made.
         spare: Option<(Req, S)>,
-        config: Arc<Config<P, R>>,
+        config: Arc<Config<P, R, D>>,
         progress: Progress,
         key: SharedKey,
     }
@@ -41,30 +42,41 @@ const FAILURES_A_POLL: u32 = 32;
 
 pin_project! {
     #[project = StateProj]
-    enum State<F> {
+    enum State<F, D> {
         // Polling the future of an attempt.
         Attempting {
             #[pin]
             inner: F,
         },
-        // Sleeping before the next attempt, and then, without a timer, waiting for the service to be ready for it.
-        Waiting {
-            timer: Option<Pin<Box<Sleep>>>,
-            token: Option<Withdrawal>,
+        // Letting go of the response that lost. The timer of the wait already runs.
+        Releasing {
+            #[pin]
+            release: D,
+            pause: Pause,
         },
+        // Sleeping before the next attempt, and then, without a timer, waiting for the service to be ready for it.
+        Waiting { pause: Pause },
         // The breaker above answers in our place, or the outcome has been returned.
         Done,
     }
 }
 
-impl<S, P, R, Req> RetryFuture<S, P, R, Req>
+/// What there is between two attempts: the timer of the wait, and the token that goes back unless it is spent.
+#[derive(Default)]
+struct Pause {
+    timer: Option<Pin<Box<Sleep>>>,
+    token: Option<Withdrawal>,
+}
+
+impl<S, P, R, Req, D> RetryFuture<S, P, R, Req, D>
 where
     S: Service<Req>,
+    D: Release<S::Response>,
 {
     pub(super) const fn attempting(
         inner: S::Future,
         spare: Option<(Req, S)>,
-        config: Arc<Config<P, R>>,
+        config: Arc<Config<P, R, D>>,
         progress: Progress,
         key: SharedKey,
     ) -> Self {
@@ -78,11 +90,12 @@ where
     }
 }
 
-impl<S, P, R, Req> Future for RetryFuture<S, P, R, Req>
+impl<S, P, R, Req, D> Future for RetryFuture<S, P, R, Req, D>
 where
     S: Service<Req>,
     P: Policy<Req, S::Response, S::Error>,
     R: Replay<Req>,
+    D: Release<S::Response>,
 {
     type Output = Result<S::Response, S::Error>;
 
@@ -99,8 +112,9 @@ where
                         this.progress.succeed(&scope);
                         return Poll::Ready(outcome);
                     }
-                    match judge(this.config, this.progress, &scope, verdict, outcome) {
-                        Ok(planned) => this.state.set(State::waiting(planned)),
+                    let copy = this.spare.as_ref().map(|(copy, _)| copy);
+                    match judge(this.config, this.progress, &scope, copy, verdict, outcome) {
+                        Ok(next) => this.state.set(next),
                         Err(outcome) => return Poll::Ready(outcome),
                     }
                 }
@@ -126,12 +140,12 @@ where
     }
 }
 
-/// Waits, and makes more attempts.
+/// Lets go of losing responses, waits, and makes more attempts.
 #[cold]
-fn drive<S, P, R, Req>(
-    mut state: Pin<&mut State<S::Future>>,
+fn drive<S, P, R, D, Req>(
+    mut state: Pin<&mut State<S::Future, D::Future>>,
     spare: &mut Option<(Req, S)>,
-    config: &Config<P, R>,
+    config: &Config<P, R, D>,
     progress: &mut Progress,
     scope: &mut AttemptScope<'_>,
     cx: &mut Context<'_>,
@@ -140,6 +154,7 @@ where
     S: Service<Req>,
     P: Policy<Req, S::Response, S::Error>,
     R: Replay<Req>,
+    D: Release<S::Response>,
 {
     // The first one has brought us here.
     let mut failures = 1;
@@ -147,11 +162,11 @@ where
         match state.as_mut().project() {
             StateProj::Attempting { inner } => {
                 let outcome = ready!(inner.poll(cx));
-                let verdict = config
-                    .policy
-                    .classify(&progress.attempt(), outcome.as_ref());
-                match judge(config, progress, scope, verdict, outcome) {
-                    Ok(planned) => state.set(State::waiting(planned)),
+                let attempt = progress.attempt();
+                let verdict = config.policy.classify(&attempt, outcome.as_ref());
+                let copy = spare.as_ref().map(|(copy, _)| copy);
+                match judge(config, progress, scope, copy, verdict, outcome) {
+                    Ok(next) => state.set(next),
                     Err(outcome) => return Poll::Ready(outcome),
                 }
                 failures += 1;
@@ -160,8 +175,13 @@ where
                     return Poll::Pending;
                 }
             }
-            StateProj::Waiting { timer, token } => {
-                if is_asleep(timer, cx) {
+            StateProj::Releasing { release, pause } => {
+                ready!(release.poll(cx));
+                let pause = std::mem::take(pause);
+                state.set(State::Waiting { pause });
+            }
+            StateProj::Waiting { pause } => {
+                if pause.is_asleep(cx) {
                     return Poll::Pending;
                 }
                 if stop_if_moved_on(scope) {
@@ -178,7 +198,7 @@ where
                     progress.conclude(&config.settings, None);
                     return Poll::Ready(Err(error));
                 }
-                let token = token.take();
+                let token = pause.token.take();
                 match start(config, progress, scope, spare, token) {
                     Some(inner) => state.set(State::Attempting { inner }),
                     None => return Poll::Pending,
@@ -201,39 +221,44 @@ fn stop_if_moved_on(scope: &AttemptScope<'_>) -> bool {
     }
 }
 
-/// Whether the wait goes on.
-fn is_asleep(timer: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> bool {
-    let asleep = timer
-        .as_mut()
-        .is_some_and(|timer| timer.as_mut().poll(cx).is_pending());
-    if !asleep {
-        *timer = None;
-    }
-    asleep
-}
-
-impl<F> State<F> {
-    /// Zero backoff makes no timer: a timer of tokio's ends at its next tick at the soonest.
-    fn waiting(planned: Planned) -> Self {
-        Self::Waiting {
+impl Pause {
+    /// Its end is fixed here, so that letting go of the losing response does not lengthen it. Zero backoff makes no
+    /// timer: a timer of tokio's ends at its next tick at the soonest.
+    fn begin(planned: Planned) -> Self {
+        Self {
             timer: (!planned.wait.is_zero()).then(|| Box::pin(sleep(planned.wait))),
             token: planned.token,
         }
     }
+
+    /// Whether the wait goes on.
+    fn is_asleep(&mut self, cx: &mut Context<'_>) -> bool {
+        let asleep = self
+            .timer
+            .as_mut()
+            .is_some_and(|timer| timer.as_mut().poll(cx).is_pending());
+        if !asleep {
+            self.timer = None;
+        }
+        asleep
+    }
 }
 
-/// Decides on the outcome of an attempt. Where a retry follows, the outcome is released here, before the wait;
+/// Decides on the outcome of an attempt. Where a retry follows, the outcome is let go of here, before the wait;
 /// otherwise it comes back with its report left wherever it is read.
 #[cold]
-fn judge<P, R, Req, Res, E>(
-    config: &Config<P, R>,
+fn judge<F, P, R, D, Req, Res, E>(
+    config: &Config<P, R, D>,
     progress: &mut Progress,
     scope: &AttemptScope<'_>,
+    copy: Option<&Req>,
     verdict: Verdict,
     mut outcome: Result<Res, E>,
-) -> Result<Planned, Result<Res, E>>
+) -> Result<State<F, D::Future>, Result<Res, E>>
 where
     P: Policy<Req, Res, E>,
+    R: Replay<Req>,
+    D: Release<Res>,
 {
     let settings = &config.settings;
     progress.note(verdict);
@@ -242,8 +267,17 @@ where
     }
     let mut stop = None;
     if verdict.is_retryable() {
-        match progress.decide(settings, verdict, scope) {
-            Ok(planned) => return Ok(planned),
+        let replayable = || copy.is_none_or(|copy| config.replay.is_replayable(copy));
+        match progress.decide(settings, verdict, scope, replayable) {
+            Ok(planned) => {
+                let pause = Pause::begin(planned);
+                let response = outcome.ok();
+                let release = response.and_then(|response| config.release.release(response));
+                return Ok(match release {
+                    Some(release) => State::Releasing { release, pause },
+                    None => State::Waiting { pause },
+                });
+            }
             Err(reason) => stop = Some(reason),
         }
     } else if verdict.is_success() && !progress.is_nested() {
@@ -257,8 +291,8 @@ where
 }
 
 /// Starts the next attempt, which spends its token. The last one that is possible takes the request itself.
-fn start<S, P, R, Req>(
-    config: &Config<P, R>,
+fn start<S, P, R, D, Req>(
+    config: &Config<P, R, D>,
     progress: &mut Progress,
     scope: &mut AttemptScope<'_>,
     spare: &mut Option<(Req, S)>,
@@ -282,9 +316,10 @@ where
     Some(inner)
 }
 
-impl<S, P, R, Req> fmt::Debug for RetryFuture<S, P, R, Req>
+impl<S, P, R, Req, D> fmt::Debug for RetryFuture<S, P, R, Req, D>
 where
     S: Service<Req>,
+    D: Release<S::Response>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RetryFuture").finish_non_exhaustive()

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use tower_layer::Layer;
 
 use super::config::Config;
-use super::{CloneRequest, RetryLayerBuilder, RetryService, RetrySwitch};
+use super::{CloneRequest, DropResponse, RetryLayerBuilder, RetryService, RetrySwitch};
 
 /// Retries calls by what a policy says of their outcomes. See the [module](crate::retry).
 ///
 /// Its configuration is shared by all services made from it and all their clones.
-pub struct RetryLayer<P, R = CloneRequest> {
-    config: Arc<Config<P, R>>,
+pub struct RetryLayer<P, R = CloneRequest, D = DropResponse> {
+    config: Arc<Config<P, R, D>>,
 }
 
 impl<P> RetryLayer<P> {
@@ -25,8 +25,8 @@ impl<P> RetryLayer<P> {
     }
 }
 
-impl<P, R> RetryLayer<P, R> {
-    pub(super) const fn of(config: Arc<Config<P, R>>) -> Self {
+impl<P, R, D> RetryLayer<P, R, D> {
+    pub(super) const fn of(config: Arc<Config<P, R, D>>) -> Self {
         Self { config }
     }
 
@@ -36,21 +36,21 @@ impl<P, R> RetryLayer<P, R> {
     }
 }
 
-impl<P, R, S> Layer<S> for RetryLayer<P, R> {
-    type Service = RetryService<S, P, R>;
+impl<P, R, D, S> Layer<S> for RetryLayer<P, R, D> {
+    type Service = RetryService<S, P, R, D>;
 
     fn layer(&self, inner: S) -> Self::Service {
         RetryService::new(inner, Arc::clone(&self.config))
     }
 }
 
-impl<P, R> Clone for RetryLayer<P, R> {
+impl<P, R, D> Clone for RetryLayer<P, R, D> {
     fn clone(&self) -> Self {
         Self::of(Arc::clone(&self.config))
     }
 }
 
-impl<P, R> fmt::Debug for RetryLayer<P, R> {
+impl<P, R, D> fmt::Debug for RetryLayer<P, R, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.config.settings.debug(f, "RetryLayer")
     }

@@ -47,9 +47,15 @@
 //! The instance that was polled ready makes the first attempt. Its clone makes the others and is polled ready before
 //! each of them. A readiness error is returned as it is, and the token goes back.
 //!
+//! # The losing response
+//!
+//! A response that a retry replaces is let go of when the retry is decided, before the wait: dropped, or what a
+//! [`Release`] strategy does with it. Dropping the unread body of an HTTP/1 response costs its connection;
+//! `http::DrainBody` reads it to its end first, within bounds, so that the connection serves the next attempt.
+//!
 //! # Cancellation
 //!
-//! Dropping the future drops the attempt or the wait it is in. It deposits nothing, and the token of a retry that had
+//! Dropping the future drops the attempt, the losing response or the wait it is in. It deposits nothing, and the token of a retry that had
 //! not started goes back.
 //!
 //! # Errors
@@ -104,6 +110,7 @@ mod config;
 mod future;
 mod layer;
 mod progress;
+mod release;
 mod replay;
 mod service;
 mod switch;
@@ -117,6 +124,7 @@ pub use backoff::{Backoff, Jitter};
 pub use builder::RetryLayerBuilder;
 pub use future::RetryFuture;
 pub use layer::RetryLayer;
+pub use release::{DropResponse, Release};
 pub use replay::{CloneRequest, Replay, ReplayFn, replay_fn};
 pub use service::RetryService;
 pub use switch::{RetryMode, RetrySwitch};

@@ -162,9 +162,10 @@ impl Progress {
         settings: &Settings,
         verdict: Verdict,
         scope: &AttemptScope<'_>,
+        replayable: impl FnOnce() -> bool,
     ) -> Result<Planned, StopReason> {
         let mode = settings.switch.mode();
-        self.check_call(settings, verdict, mode)?;
+        self.check_call(settings, verdict, mode, replayable)?;
         if let Some(breaker) = scope.breaker() {
             if !breaker.is_current() {
                 return Err(StopReason::BreakerOpen);
@@ -189,6 +190,7 @@ impl Progress {
         settings: &Settings,
         verdict: Verdict,
         mode: RetryMode,
+        replayable: impl FnOnce() -> bool,
     ) -> Result<(), StopReason> {
         let spent = self.failed.as_ref().is_some_and(|failed| failed.once_spent);
         let once_again = spent && verdict.hint().is_some_and(Hint::is_once);
@@ -198,7 +200,7 @@ impl Progress {
             Err(StopReason::Attempts)
         } else if verdict.is_unknown() && !self.attempt().effect().is_repeatable() {
             Err(StopReason::OutcomeUnknown)
-        } else if self.spare == Spare::Impossible {
+        } else if self.spare == Spare::Impossible || (self.spare == Spare::Kept && !replayable()) {
             Err(StopReason::NotReplayable)
         } else if self.spare == Spare::NotMade || mode == RetryMode::Off {
             Err(StopReason::SwitchedOff)

@@ -12,6 +12,16 @@ use std::fmt;
 pub trait Replay<Req> {
     /// A copy that is the same as the request in everything, or nothing.
     fn replay(&self, request: &Req) -> Option<Req>;
+
+    /// Whether the copy can still be sent. Asked when a retry is decided, because what is read while it is sent, a
+    /// streamed body, is not known before. Default yes.
+    ///
+    /// Where it says no, the call ends with its last outcome and
+    /// [`StopReason::NotReplayable`](crate::StopReason::NotReplayable).
+    fn is_replayable(&self, copy: &Req) -> bool {
+        let _ = copy;
+        true
+    }
 }
 
 /// Copies a request with `Clone`. The default.

@@ -6,33 +6,34 @@ use tower_service::Service;
 
 use super::config::Config;
 use super::progress::Progress;
-use super::{Replay, RetryFuture};
+use super::{DropResponse, Release, Replay, RetryFuture};
 use crate::attempt::Attempt;
 use crate::context::SharedKey;
 use crate::effect::Effect;
 use crate::policy::Policy;
 
 /// Retries the calls of a service. See the [module](crate::retry).
-pub struct RetryService<S, P, R> {
+pub struct RetryService<S, P, R, D = DropResponse> {
     inner: S,
-    config: Arc<Config<P, R>>,
+    config: Arc<Config<P, R, D>>,
 }
 
-impl<S, P, R> RetryService<S, P, R> {
-    pub(super) const fn new(inner: S, config: Arc<Config<P, R>>) -> Self {
+impl<S, P, R, D> RetryService<S, P, R, D> {
+    pub(super) const fn new(inner: S, config: Arc<Config<P, R, D>>) -> Self {
         Self { inner, config }
     }
 }
 
-impl<S, P, R, Req> Service<Req> for RetryService<S, P, R>
+impl<S, P, R, D, Req> Service<Req> for RetryService<S, P, R, D>
 where
     S: Service<Req> + Clone,
     P: Policy<Req, S::Response, S::Error>,
     R: Replay<Req>,
+    D: Release<S::Response>,
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = RetryFuture<S, P, R, Req>;
+    type Future = RetryFuture<S, P, R, Req, D>;
 
     #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
@@ -59,7 +60,7 @@ where
     }
 }
 
-impl<P, R> Config<P, R> {
+impl<P, R, D> Config<P, R, D> {
     /// The facts of the first attempt at a request.
     #[inline]
     fn attempt<Req, Res, E>(&self, request: &Req) -> Attempt
@@ -75,13 +76,13 @@ impl<P, R> Config<P, R> {
     }
 }
 
-impl<S: Clone, P, R> Clone for RetryService<S, P, R> {
+impl<S: Clone, P, R, D> Clone for RetryService<S, P, R, D> {
     fn clone(&self) -> Self {
         Self::new(self.inner.clone(), Arc::clone(&self.config))
     }
 }
 
-impl<S: fmt::Debug, P, R> fmt::Debug for RetryService<S, P, R> {
+impl<S: fmt::Debug, P, R, D> fmt::Debug for RetryService<S, P, R, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RetryService")
             .field("inner", &self.inner)

@@ -8,18 +8,18 @@ use crate::circuit_breaker::{CircuitBreaker, CircuitBreakerLayer};
 use crate::deadline::DeadlineLayer;
 use crate::error::ConfigError;
 use crate::observer::Observer;
-use crate::retry::{Backoff, CloneRequest, RetryLayerBuilder, RetrySwitch};
+use crate::retry::{Backoff, CloneRequest, DropResponse, RetryLayerBuilder, RetrySwitch};
 
 /// Builds a [`Stack`]. From [`Stack::builder`].
 #[must_use = "a builder does nothing until it is built"]
-pub struct StackBuilder<P, K = NoKey, R = CloneRequest> {
+pub struct StackBuilder<P, K = NoKey, R = CloneRequest, D = DropResponse> {
     policy: P,
     breaker: Breaker,
     call_deadline: Duration,
     attempt_deadline: Option<Duration>,
     key: K,
     budget: BudgetLayer,
-    retry: RetryLayerBuilder<P, R>,
+    retry: RetryLayerBuilder<P, R, D>,
 }
 
 enum Breaker {
@@ -45,7 +45,7 @@ impl<P: Clone> StackBuilder<P> {
     }
 }
 
-impl<P, K, R> StackBuilder<P, K, R> {
+impl<P, K, R, D> StackBuilder<P, K, R, D> {
     /// The name of what is called, as events give it. Default `""`.
     pub fn dependency(mut self, name: impl Into<Arc<str>>) -> Self {
         self.retry = self.retry.dependency(name);
@@ -94,7 +94,7 @@ impl<P, K, R> StackBuilder<P, K, R> {
 
     /// The key layer, which is also the statement that the server honours keys: a write that carries one, as the
     /// policy finds it on the request, is retried like an idempotent write.
-    pub fn idempotency_key<L>(self, layer: L) -> StackBuilder<P, L, R> {
+    pub fn idempotency_key<L>(self, layer: L) -> StackBuilder<P, L, R, D> {
         StackBuilder {
             policy: self.policy,
             breaker: self.breaker,
@@ -107,7 +107,7 @@ impl<P, K, R> StackBuilder<P, K, R> {
     }
 
     /// How a request is copied for the next attempt. Default: with `Clone`.
-    pub fn replay<T>(self, replay: T) -> StackBuilder<P, K, T> {
+    pub fn replay<T>(self, replay: T) -> StackBuilder<P, K, T, D> {
         StackBuilder {
             policy: self.policy,
             breaker: self.breaker,
@@ -116,6 +116,19 @@ impl<P, K, R> StackBuilder<P, K, R> {
             key: self.key,
             budget: self.budget,
             retry: self.retry.replay(replay),
+        }
+    }
+
+    /// How a response that a retry replaces is let go of. Default: it is dropped. `http::DrainBody` saves its connection.
+    pub fn release<T>(self, release: T) -> StackBuilder<P, K, R, T> {
+        StackBuilder {
+            policy: self.policy,
+            breaker: self.breaker,
+            call_deadline: self.call_deadline,
+            attempt_deadline: self.attempt_deadline,
+            key: self.key,
+            budget: self.budget,
+            retry: self.retry.release(release),
         }
     }
 
@@ -167,7 +180,7 @@ impl<P, K, R> StackBuilder<P, K, R> {
     ///
     /// Where a deadline is zero, an attempt's is above the call's, the lease of the breaker's probes is below the
     /// call's, or the retry's own settings contradict each other.
-    pub fn build(self) -> Result<Stack<P, K, R>, ConfigError> {
+    pub fn build(self) -> Result<Stack<P, K, R, D>, ConfigError> {
         let attempt = self.attempt_limit()?;
         let breaker = self.resolve_breaker()?;
         Ok(Stack {
@@ -222,7 +235,7 @@ impl<P, K, R> StackBuilder<P, K, R> {
     }
 }
 
-impl<P, K, R> fmt::Debug for StackBuilder<P, K, R> {
+impl<P, K, R, D> fmt::Debug for StackBuilder<P, K, R, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StackBuilder")
             .field("call_deadline", &self.call_deadline)

@@ -6,17 +6,17 @@ use super::StackBuilder;
 use crate::budget::{BudgetLayer, BudgetService};
 use crate::circuit_breaker::{CircuitBreakerLayer, CircuitBreakerService};
 use crate::deadline::{DeadlineLayer, DeadlineService};
-use crate::retry::{CloneRequest, RetryLayer, RetryService, RetrySwitch};
+use crate::retry::{CloneRequest, DropResponse, RetryLayer, RetryService, RetrySwitch};
 
 /// Every layer, in order. See the [module](crate::stack).
 ///
 /// State lives in the layer: all services made from it and all their clones share one budget and one breaker.
-pub struct Stack<P, K = NoKey, R = CloneRequest> {
+pub struct Stack<P, K = NoKey, R = CloneRequest, D = DropResponse> {
     pub(super) breaker: CircuitBreakerLayer<P>,
     pub(super) call: DeadlineLayer,
     pub(super) key: K,
     pub(super) budget: BudgetLayer,
-    pub(super) retry: RetryLayer<P, R>,
+    pub(super) retry: RetryLayer<P, R, D>,
     pub(super) attempt: DeadlineLayer,
 }
 
@@ -33,11 +33,11 @@ impl<S> Layer<S> for NoKey {
 }
 
 /// What a key layer in a stack wraps.
-type Retrying<S, P, R> = BudgetService<RetryService<DeadlineService<S>, P, R>>;
+type Retrying<S, P, R, D> = BudgetService<RetryService<DeadlineService<S>, P, R, D>>;
 
 /// The service that a [`Stack`] makes of `S`.
-pub type StackService<S, P, K = NoKey, R = CloneRequest> =
-    CircuitBreakerService<DeadlineService<<K as Layer<Retrying<S, P, R>>>::Service>, P>;
+pub type StackService<S, P, K = NoKey, R = CloneRequest, D = DropResponse> =
+    CircuitBreakerService<DeadlineService<<K as Layer<Retrying<S, P, R, D>>>::Service>, P>;
 
 impl<P: Clone> Stack<P> {
     /// Starts with the defaults of the [module](crate::stack). Retry and breaker read one policy, so it is cloned.
@@ -46,19 +46,19 @@ impl<P: Clone> Stack<P> {
     }
 }
 
-impl<P, K, R> Stack<P, K, R> {
+impl<P, K, R, D> Stack<P, K, R, D> {
     /// The switch that turns the retries of this stack off while it runs.
     pub fn switch(&self) -> RetrySwitch {
         self.retry.switch()
     }
 }
 
-impl<S, P, K, R> Layer<S> for Stack<P, K, R>
+impl<S, P, K, R, D> Layer<S> for Stack<P, K, R, D>
 where
     P: Clone,
-    K: Layer<Retrying<S, P, R>>,
+    K: Layer<Retrying<S, P, R, D>>,
 {
-    type Service = StackService<S, P, K, R>;
+    type Service = StackService<S, P, K, R, D>;
 
     fn layer(&self, inner: S) -> Self::Service {
         let attempt = self.attempt.layer(inner);
@@ -68,7 +68,7 @@ where
     }
 }
 
-impl<P: Clone, K: Clone, R> Clone for Stack<P, K, R> {
+impl<P: Clone, K: Clone, R, D> Clone for Stack<P, K, R, D> {
     fn clone(&self) -> Self {
         Self {
             breaker: self.breaker.clone(),
@@ -81,7 +81,7 @@ impl<P: Clone, K: Clone, R> Clone for Stack<P, K, R> {
     }
 }
 
-impl<P, K, R> fmt::Debug for Stack<P, K, R> {
+impl<P, K, R, D> fmt::Debug for Stack<P, K, R, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stack")
             .field("breaker", &self.breaker)

@@ -1,0 +1,36 @@
+use std::future::{Future, Ready};
+
+/// Lets go of a response that a retry replaces.
+///
+/// The retry calls it when the retry has been decided, before the wait, so that whatever the response holds, a
+/// connection or a permit, is free for the attempt that follows. What it returns runs inside the wait, which does not
+/// grow by it: where it takes longer than the wait, the attempt follows as soon as it is over. Nothing bounds it but
+/// itself and the call's deadline, so a strategy has a bound of its own.
+///
+/// It is called, and its future polled, with the call's context in scope. Dropping that future must let go of the
+/// response. A losing error is dropped; the last outcome of a call goes to the caller untouched.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot release responses of type `{Res}`",
+    note = "`DropResponse` releases any response, `http::DrainBody` an `http::Response` with a body"
+)]
+pub trait Release<Res> {
+    /// Completes when the response has been let go of.
+    type Future: Future<Output = ()>;
+
+    /// Takes the response. `None` where there is nothing to wait for.
+    fn release(&self, response: Res) -> Option<Self::Future>;
+}
+
+/// Drops a losing response. The default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DropResponse;
+
+impl<Res> Release<Res> for DropResponse {
+    type Future = Ready<()>;
+
+    #[inline]
+    fn release(&self, response: Res) -> Option<Ready<()>> {
+        drop(response);
+        None
+    }
+}
