@@ -29,6 +29,10 @@
 //! malformed, a weekday that does not fit its date included, is as if it were absent; of several fields the longest valid
 //! one counts; and fractions of a second, though no grammar allows them, are rounded up.
 //!
+//! # Bodies
+//!
+//! [`replay_body`] sends streamed requests again.
+//!
 //! # Example
 //!
 //! ```
@@ -44,6 +48,7 @@
 
 mod errors;
 mod policy;
+pub mod replay_body;
 mod response;
 #[warn(
     clippy::arithmetic_side_effects,
@@ -54,6 +59,7 @@ mod retry_after;
 use ::http::HeaderName;
 
 pub use policy::HttpPolicy;
+pub use replay_body::{ReplayBody, ReplayBodyLayer, ReplayRequest};
 pub use response::error_response;
 
 /// The authority of a request's target, as the key of a [keyed](crate::BudgetLayer) budget or breaker: host and port.
