@@ -31,7 +31,8 @@
 //!
 //! # Bodies
 //!
-//! [`replay_body`] sends streamed requests again.
+//! A retry is done with a response when its head is there. [`replay_body`] sends streamed requests again,
+//! [`collect_body`] lets a policy look into a response, and [`DrainBody`] keeps the connection of a response that lost.
 //!
 //! # Example
 //!
@@ -46,6 +47,8 @@
 //! # let _ = policy;
 //! ```
 
+pub mod collect_body;
+mod drain_body;
 mod errors;
 mod policy;
 pub mod replay_body;
@@ -58,6 +61,8 @@ mod retry_after;
 
 use ::http::HeaderName;
 
+pub use collect_body::{CollectBodyLayer, CollectedBody};
+pub use drain_body::{DrainBody, Draining};
 pub use policy::HttpPolicy;
 pub use replay_body::{ReplayBody, ReplayBodyLayer, ReplayRequest};
 pub use response::error_response;

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use ::http::{HeaderName, Method, Request, Response, StatusCode};
 
-use super::{IDEMPOTENCY_KEY, errors, retry_after};
+use super::{IDEMPOTENCY_KEY, collect_body, errors, retry_after};
 use crate::attempt::Attempt;
 use crate::effect::Effect;
 use crate::policy::Policy;
@@ -207,7 +207,10 @@ impl<A, B, E: 'static> Policy<Request<A>, Response<B>, E> for HttpPolicy {
 
     fn classify(&self, _: &Attempt, outcome: Result<&Response<B>, &E>) -> Verdict {
         match outcome {
-            Ok(response) => self.of_response(response),
+            Ok(response) => match self.of_response(response) {
+                Verdict::Success if collect_body::is_broken(response) => Verdict::UNKNOWN,
+                verdict => verdict,
+            },
             Err(error) => self.of_error(error),
         }
     }
