@@ -69,7 +69,7 @@ impl DrainBody {
         self
     }
 
-    /// The most time that is spent. Default 100 ms; with zero, only what has already arrived is read. `Duration::MAX`
+    /// The most time that is spent. Default 100 ms; with zero, only what the body gives in one poll. `Duration::MAX`
     /// is no bound but the call's deadline.
     #[must_use]
     pub const fn max_time(mut self, time: Duration) -> Self {

@@ -11,6 +11,8 @@
     reason = "shared by tests that each use a part of it; it reads tokio's paused clock to log times"
 )]
 
+#[cfg(feature = "http")]
+pub mod body;
 pub mod breaker;
 
 use std::collections::VecDeque;

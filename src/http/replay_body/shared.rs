@@ -149,15 +149,15 @@ impl<B> Shared<B> {
         if attempt < slot.newest {
             return Begin::Failed(ReplayBodyError::SUPERSEDED);
         }
+        if slot.source.is_none() && slot.lost {
+            return Begin::Failed(ReplayBodyError::LOST);
+        }
         slot.newest = attempt;
         if let Some(source) = slot.source.take() {
             let stale = slot.waiting.take();
             drop(slot);
             wake_other(stale, attempt);
             return Begin::Read(source);
-        }
-        if slot.lost {
-            return Begin::Failed(ReplayBodyError::LOST);
         }
         let stale = slot.waiting.replace((attempt, waker.clone()));
         let reader = slot.reader.take();
