@@ -4,9 +4,9 @@
 
 mod support;
 
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
@@ -260,32 +260,26 @@ async fn a_replay_goes_on_when_the_older_attempt_has_read_everything() {
     assert!(first.is_end_stream());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_older_attempt_that_waits_for_the_stream_gives_it_up() {
-    let events = [
-        Event::Data(b"a"),
-        Event::Yield,
-        Event::Yield,
-        Event::Data(b"b"),
-    ];
-    let first = Mutex::new(Replayed::new(Scripted::new(events), CAP));
-    let mut second = first.lock().unwrap().replay().unwrap();
-    let mut poll_first = task::spawn(());
-    let mut poll_first = || {
-        poll_first.enter(|cx, _| {
-            let mut first = first.lock().unwrap();
-            Pin::new(&mut *first).poll_frame(cx)
-        })
-    };
-    assert!(poll_first().is_ready());
-    assert!(poll_first().is_pending(), "the stream makes it wait");
+    let wait = Event::Wait(Duration::from_millis(1));
+    let stream = Scripted::new([Event::Data(b"a"), wait, Event::Data(b"b")]);
+    let first = Replayed::new(stream, CAP);
+    let mut second = first.replay().unwrap();
+    let mut first = task::spawn(first);
+    assert!(first.enter(|cx, body| body.poll_frame(cx)).is_ready());
+    let waits = first.enter(|cx, body| body.poll_frame(cx));
+    assert!(waits.is_pending(), "for the stream");
     let mut reading = task::spawn(read(&mut second));
+    assert!(!first.is_woken());
     assert_pending!(reading.poll());
-    let Poll::Ready(Some(Err(error))) = poll_first() else {
+    assert!(first.is_woken());
+    let Poll::Ready(Some(Err(error))) = first.enter(|cx, body| body.poll_frame(cx)) else {
         panic!("never an early end");
     };
     assert!(ReplayBodyError::find(&*error).unwrap().is_superseded());
-    assert!(poll_first().is_ready());
+    let ended = first.enter(|cx, body| body.poll_frame(cx));
+    assert!(matches!(ended, Poll::Ready(None)));
     assert!(reading.is_woken());
     assert_eq!(reading.await, ["a", "b"].map(data));
 }
