@@ -16,7 +16,7 @@ use tower_composure::circuit_breaker::{
 };
 use tower_composure::context::{Keyed, Reported, Scoped};
 use tower_composure::deadline::{DeadlineFuture, DeadlineService};
-use tower_composure::retry::{CloneRequest, RetryFuture, RetryService};
+use tower_composure::retry::{CloneRequest, DropResponse, RetryFuture, RetryService};
 use tower_composure::stack::{NoKey, StackService};
 use tower_composure::{
     Attempt, BoxError, BreakerOpen, Budget, BudgetLayer, CallContext, CallReport, CircuitBreaker,
@@ -84,6 +84,81 @@ assert_impl_all!(CircuitBreakerFuture<Ready, Effect, u32>: Send, Sync, Unpin);
 assert_impl_all!(Scoped<Ready>: Send, Sync, Unpin);
 assert_impl_all!(Keyed<Ready>: Send, Sync, Unpin);
 assert_impl_all!(Reported<Ready>: Send, Sync, Unpin);
+assert_impl_all!(DropResponse: Send, Sync, Unpin, Copy);
+
+/// The bodies: what is sent, shared and moved of them depends on the body they wrap as little as can be.
+#[cfg(feature = "http")]
+mod bodies {
+    use std::io;
+    use std::marker::PhantomPinned;
+
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body::{Body, Frame};
+    use http_body_util::Full;
+    use http_body_util::combinators::UnsyncBoxBody;
+    use static_assertions::{assert_impl_all, assert_not_impl_any};
+    use tower_composure::http::collect_body::{CollectBodyFuture, CollectBodyService};
+    use tower_composure::http::replay_body::{ReplayBodyError, ReplayBodyService};
+    use tower_composure::http::{
+        CollectBodyLayer, CollectedBody, DrainBody, Draining, ReplayBody, ReplayBodyLayer,
+        ReplayRequest,
+    };
+    use tower_composure::retry::{RetryFuture, RetryService};
+    use tower_composure::stack::{NoKey, StackService};
+    use tower_composure::{BoxError, HttpPolicy};
+
+    type Unsync = UnsyncBoxBody<Bytes, io::Error>;
+    type Client = tower::util::BoxCloneService<
+        Request<ReplayBody<Unsync>>,
+        Response<CollectedBody<Unsync>>,
+        BoxError,
+    >;
+
+    assert_impl_all!(ReplayBodyLayer: Send, Sync, Unpin, Copy);
+    assert_impl_all!(ReplayBodyService<u32>: Send, Sync, Unpin, Clone);
+    assert_impl_all!(ReplayRequest: Send, Sync, Unpin, Copy);
+    assert_impl_all!(ReplayBodyError: Send, Sync, Unpin, std::error::Error);
+    assert_impl_all!(CollectBodyLayer: Send, Sync, Unpin, Clone);
+    assert_impl_all!(CollectBodyService<u32>: Send, Sync, Unpin, Clone);
+    assert_impl_all!(DrainBody: Send, Sync, Unpin, Copy);
+
+    // A retry that clones could not see that the body is lost.
+    assert_not_impl_any!(ReplayBody<Full<Bytes>>: Clone);
+    assert_impl_all!(ReplayBody<Unsync>: Send, Unpin, Body);
+    assert_impl_all!(ReplayBody<Full<Bytes>>: Send, Sync, Unpin, Body);
+    assert_impl_all!(CollectedBody<Unsync>: Send, Unpin, Body);
+    assert_impl_all!(CollectedBody<Full<Bytes>>: Send, Sync, Unpin, Body);
+    assert_impl_all!(Draining<Unsync>: Send, Unpin);
+    assert_impl_all!(CollectBodyFuture<super::Ready, Unsync>: Send, Unpin);
+    assert_impl_all!(RetryService<Client, HttpPolicy, ReplayRequest, DrainBody>: Send, Clone);
+    assert_impl_all!(
+        RetryFuture<Client, HttpPolicy, ReplayRequest, Request<ReplayBody<Unsync>>, DrainBody>: Send
+    );
+    assert_impl_all!(StackService<Client, HttpPolicy, NoKey, ReplayRequest, DrainBody>: Send, Clone);
+
+    /// A body that is bound to its place and its thread.
+    struct Bound(
+        #[expect(dead_code, reason = "for its traits")] *const u8,
+        PhantomPinned,
+    );
+
+    impl Body for Bound {
+        type Data = Bytes;
+        type Error = io::Error;
+
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+            std::task::Poll::Ready(None)
+        }
+    }
+
+    assert_impl_all!(ReplayBody<Bound>: Unpin, Body);
+    assert_impl_all!(CollectedBody<Bound>: Body);
+    assert_impl_all!(Draining<Bound>: Future);
+}
 
 /// A request that is neither `Clone` nor `Sync`.
 struct Stream(PhantomData<Cell<u8>>);

@@ -355,13 +355,11 @@ where
     let app = Router::new().fallback(move || {
         let last = calls.fetch_add(1, Ordering::SeqCst) % 4 == 3;
         async move {
-            match last {
-                true => (StatusCode::OK, Bytes::from_static(b"calm")),
-                false => (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    vec![b'x'; 32 * 1024].into(),
-                ),
+            if last {
+                return (StatusCode::OK, Bytes::from_static(b"calm"));
             }
+            let error = Bytes::from(vec![b'x'; 32 * 1024]);
+            (StatusCode::SERVICE_UNAVAILABLE, error)
         }
     });
     let accepted = Arc::new(AtomicUsize::new(0));

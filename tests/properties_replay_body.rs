@@ -1,6 +1,5 @@
 //! However a stream is split and wherever attempts stop: each sends the same, or nothing.
 #![cfg(all(not(loom), feature = "http"))]
-#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod support;
 

@@ -130,6 +130,8 @@ async fn case_055_and_060_a_streamed_replay_is_the_same_in_everything() {
     }
 }
 
+fn copied<B: Body + Clone>(_: &B) {}
+
 #[tokio::test]
 async fn case_055_bodies_that_clone_for_free_need_none_of_this() {
     let bytes = Bytes::from_static(b"{\"a\":1}");
@@ -149,7 +151,6 @@ async fn case_055_bodies_that_clone_for_free_need_none_of_this() {
         assert_eq!(sent.as_ptr(), bytes.as_ptr(), "the same memory");
     }
     // `String` and `Empty` are `Clone` too.
-    fn copied<B: Body + Clone>(_: &B) {}
     copied(&String::new());
     copied(&Empty::<Bytes>::new());
 }

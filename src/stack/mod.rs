@@ -62,6 +62,22 @@ let stack = Stack::builder(HttpPolicy::new())
 # let _ = stack;
 # Ok::<(), tower_composure::ConfigError>(())
 ```
+
+Streamed requests are sent again where their bodies are kept, and the connection of a response that lost is kept where
+its body is drained. `CollectBodyLayer`, for policies that look into responses, belongs around the client:
+
+```
+use tower_composure::http::{CollectBodyLayer, DrainBody, ReplayBodyLayer, ReplayRequest};
+use tower_composure::{HttpPolicy, Stack};
+
+let stack = Stack::builder(HttpPolicy::new()).replay(ReplayRequest).release(DrainBody::new()).build()?;
+let layers = tower::ServiceBuilder::new()
+    .layer(ReplayBodyLayer::new())
+    .layer(stack)
+    .layer(CollectBodyLayer::new());
+# let _ = layers;
+# Ok::<(), tower_composure::ConfigError>(())
+```
 "#
 )]
 

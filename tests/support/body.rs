@@ -148,7 +148,7 @@ impl Body for Scripted {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.hint.clone()
+        self.hint
     }
 }
 
