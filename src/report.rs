@@ -65,6 +65,7 @@ pub struct CallReport {
     pub(crate) verdict: Verdict,
     pub(crate) stop: Option<StopReason>,
     pub(crate) outcome_unknown: bool,
+    pub(crate) cancelled: bool,
     pub(crate) backoff: Duration,
     pub(crate) elapsed: Option<Duration>,
 }
@@ -80,6 +81,7 @@ impl CallReport {
             verdict: Verdict::Success,
             stop: None,
             outcome_unknown: false,
+            cancelled: false,
             backoff: Duration::ZERO,
             elapsed: None,
         }
@@ -115,6 +117,11 @@ impl CallReport {
     /// not, may have had its effect, this stays true until an attempt succeeds.
     pub const fn outcome_unknown(&self) -> bool {
         self.outcome_unknown
+    }
+
+    /// Whether the call was dropped before it had an outcome, by its caller or by a deadline above.
+    pub const fn is_cancelled(&self) -> bool {
+        self.cancelled
     }
 
     /// The sum of all waits between attempts.

@@ -47,7 +47,7 @@ impl Service<u32> for Plain {
 // Layers and handles.
 assert_impl_all!(RetryLayer<Effect>: Send, Sync, Unpin, Clone);
 assert_impl_all!(BudgetLayer: Send, Sync, Unpin, Clone);
-assert_impl_all!(DeadlineLayer: Send, Sync, Unpin, Clone, Copy);
+assert_impl_all!(DeadlineLayer: Send, Sync, Unpin, Clone);
 assert_impl_all!(CircuitBreakerLayer<Effect>: Send, Sync, Unpin, Clone);
 assert_impl_all!(Stack<Effect>: Send, Sync, Unpin, Clone);
 assert_impl_all!(Budget: Send, Sync, Unpin, Clone);

@@ -62,6 +62,11 @@ impl LentBudget {
         self.0.bucket.deposit();
     }
 
+    /// The tokens that are there now.
+    pub(crate) fn balance(&self) -> f64 {
+        tokens(self.0.bucket.balance(|| self.0.now()))
+    }
+
     /// See [`Budget::try_withdraw`](super::Budget::try_withdraw).
     #[inline]
     pub(crate) fn try_withdraw(&self, after: Verdict) -> Option<Withdrawal> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::config::{Config, Settings};
 use super::{Backoff, CloneRequest, DropResponse, RetryLayer, RetrySwitch};
 use crate::error::ConfigError;
-use crate::observer::Observer;
+use crate::observer::{Observer, Watch};
 use crate::rng::Random;
 
 /// Builds a [`RetryLayer`]. From [`RetryLayer::builder`].
@@ -96,7 +96,7 @@ impl<P, R, D> RetryLayerBuilder<P, R, D> {
         self
     }
 
-    /// Who receives the report of each call.
+    /// Who is told of attempts, retries, the budget and calls.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
@@ -174,8 +174,9 @@ impl<P, R, D> RetryLayerBuilder<P, R, D> {
                 honours_keys: self.honours_keys,
                 switch: self.switch,
                 random: Random::new(self.seed),
-                observer: self.observer,
-                dependency: self.dependency,
+                watch: self
+                    .observer
+                    .map(|observer| Watch::new(observer, self.dependency)),
             },
         }))
     }

@@ -1,11 +1,8 @@
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Backoff, RetrySwitch};
-use crate::observer::Observer;
-use crate::report::CallReport;
+use crate::observer::{Observer, Watch};
 use crate::rng::Random;
 
 /// What all services of a layer share.
@@ -26,8 +23,7 @@ pub(super) struct Settings {
     pub(super) honours_keys: bool,
     pub(super) switch: RetrySwitch,
     pub(super) random: Random,
-    pub(super) observer: Option<Arc<dyn Observer>>,
-    pub(super) dependency: Arc<str>,
+    pub(super) watch: Option<Watch>,
 }
 
 impl Settings {
@@ -36,12 +32,11 @@ impl Settings {
         self.max_attempts.is_none_or(|max| number < max)
     }
 
-    /// Tells the observer, whose panic is not the call's.
-    pub(super) fn observe(&self, report: &CallReport) {
-        if let Some(observer) = &self.observer {
-            let _ = catch_unwind(AssertUnwindSafe(|| {
-                observer.call_finished(&self.dependency, report);
-            }));
+    /// Tells the observer, where there is one.
+    #[inline]
+    pub(super) fn tell(&self, event: impl FnOnce(&dyn Observer, &str)) {
+        if let Some(watch) = &self.watch {
+            watch.tell(event);
         }
     }
 }

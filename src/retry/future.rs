@@ -9,11 +9,13 @@ use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 use super::config::Config;
+use super::events::tell_deposited;
 use super::progress::{Planned, Progress};
 use super::{DropResponse, Release, Replay};
 use crate::budget::{LentBudget, Withdrawal};
 use crate::context::{AttemptScope, SharedKey};
 use crate::policy::Policy;
+use crate::report::StopReason;
 use crate::verdict::Verdict;
 
 pin_project! {
@@ -33,6 +35,17 @@ pin_project! {
         config: Arc<Config<P, R, D>>,
         progress: Progress,
         key: SharedKey,
+    }
+
+    impl<S, P, R, Req, D> PinnedDrop for RetryFuture<S, P, R, Req, D>
+    where
+        S: Service<Req>,
+        D: Release<S::Response>,
+    {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            this.progress.abandon(&this.config.settings);
+        }
     }
 }
 
@@ -126,14 +139,14 @@ where
         }
         // Most calls have ended by now.
         let outcome = drive(
-            this.state,
+            this.state.as_mut(),
             this.spare,
             this.config,
             this.progress,
             &mut scope,
             cx,
         );
-        if outcome.is_pending() {
+        if outcome.is_pending() && !matches!(*this.state, State::Done) {
             this.progress.publish_so_far();
         }
         outcome
@@ -187,6 +200,9 @@ where
                 if stop_if_moved_on(scope) {
                     // The token goes back with the state.
                     state.set(State::Done);
+                    let reason = StopReason::BreakerOpen;
+                    progress.tell_refused(&config.settings, reason, scope);
+                    progress.conclude(&config.settings, Some(reason));
                     return Poll::Pending;
                 }
                 let Some((_, service)) = spare else {
@@ -262,6 +278,7 @@ where
 {
     let settings = &config.settings;
     progress.note(verdict);
+    progress.tell_finished(settings, verdict);
     if let Some(breaker) = scope.breaker() {
         breaker.attempt_finished(verdict, outcome.is_ok(), progress.attempt().number());
     }
@@ -270,6 +287,7 @@ where
         let replayable = || copy.is_none_or(|copy| config.replay.is_replayable(copy));
         match progress.decide(settings, verdict, scope, replayable) {
             Ok(planned) => {
+                progress.tell_scheduled(settings, &planned, scope);
                 let pause = Pause::begin(planned);
                 let response = outcome.ok();
                 let release = response.and_then(|response| config.release.release(response));
@@ -278,10 +296,14 @@ where
                     None => State::Waiting { pause },
                 });
             }
-            Err(reason) => stop = Some(reason),
+            Err(reason) => {
+                progress.tell_refused(settings, reason, scope);
+                stop = Some(reason);
+            }
         }
     } else if verdict.is_success() && !progress.is_nested() {
         scope.budget(LentBudget::deposit);
+        tell_deposited(settings, scope);
     }
     let report = progress.conclude(settings, stop);
     if let (Ok(response), Some(report)) = (&mut outcome, report) {
@@ -311,6 +333,7 @@ where
     if let Some(breaker) = scope.breaker() {
         breaker.attempt_started();
     }
+    progress.tell_started(&config.settings);
     let inner = service.call(request);
     *spare = copy.map(|copy| (copy, service));
     Some(inner)

@@ -107,6 +107,7 @@
 mod backoff;
 mod builder;
 mod config;
+mod events;
 mod future;
 mod layer;
 mod progress;

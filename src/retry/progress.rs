@@ -11,6 +11,7 @@ use crate::attempt::Attempt;
 use crate::budget::{LentBudget, Withdrawal};
 use crate::clock;
 use crate::context::{self, AttemptScope, Frame, SharedKey};
+use crate::observer::DelayedBy;
 use crate::report::{CallReport, StopReason};
 use crate::verdict::{Hint, Verdict};
 
@@ -23,7 +24,10 @@ pub(super) struct Progress {
     spare: Spare,
     /// A budget was lent when the call began.
     budgeted: bool,
-    started: Option<Instant>,
+    /// When the call began, where an observer wants to know and until it has heard of its end.
+    pub(super) started: Option<Instant>,
+    /// When the attempt began, in nanoseconds after the call.
+    pub(super) attempt_began: u64,
     /// What there is to remember once something has failed. Most calls never need it, so they do not carry it around.
     failed: Option<Box<Failed>>,
 }
@@ -50,6 +54,7 @@ enum Spare {
 /// A retry that is going to be made.
 pub(super) struct Planned {
     pub(super) wait: Duration,
+    pub(super) by: DelayedBy,
     pub(super) token: Option<Withdrawal>,
 }
 
@@ -71,7 +76,8 @@ impl Progress {
             keep,
             spare: Spare::NotMade,
             budgeted: outer.has_budget(),
-            started: settings.observer.is_some().then(clock::now),
+            started: settings.watch.is_some().then(clock::now),
+            attempt_began: 0,
             failed: None,
         }
     }
@@ -174,14 +180,14 @@ impl Progress {
                 return Err(StopReason::Probe);
             }
         }
-        let wait = self.plan_wait(settings, verdict)?;
+        let (wait, by) = self.plan_wait(settings, verdict)?;
         let token = self.withdraw(verdict, mode, scope)?;
         if let Some(failed) = &mut self.failed {
             failed.once_spent |= verdict.hint().is_some_and(Hint::is_once);
             failed.last_wait = wait;
             failed.backoff = failed.backoff.saturating_add(wait);
         }
-        Ok(Planned { wait, token })
+        Ok(Planned { wait, by, token })
     }
 
     /// What the call itself allows.
@@ -209,7 +215,11 @@ impl Progress {
         }
     }
 
-    fn plan_wait(&self, settings: &Settings, verdict: Verdict) -> Result<Duration, StopReason> {
+    fn plan_wait(
+        &self,
+        settings: &Settings,
+        verdict: Verdict,
+    ) -> Result<(Duration, DelayedBy), StopReason> {
         let last_wait = self
             .failed
             .as_ref()
@@ -233,7 +243,13 @@ impl Progress {
         let remaining = deadline
             .instant()
             .map(|_| deadline.remaining_at(clock::now()));
-        wait.within(remaining)
+        let delay = wait.within(remaining)?;
+        let by = if delay == wait.backoff {
+            DelayedBy::Backoff
+        } else {
+            DelayedBy::Hint
+        };
+        Ok((delay, by))
     }
 
     fn withdraw(
@@ -280,14 +296,14 @@ impl Progress {
     /// Whether nothing has failed and nobody wants to know: what most calls are from their beginning to their end.
     #[inline]
     pub(super) const fn is_untroubled(&self, settings: &Settings) -> bool {
-        self.failed.is_none() && settings.observer.is_none()
+        self.failed.is_none() && settings.watch.is_none()
     }
 
     /// The call has ended: leaves its report for the layers above and tells the observer. The report comes back where
     /// there is anything to say.
     #[inline]
     pub(super) fn conclude(
-        &self,
+        &mut self,
         settings: &Settings,
         stop: Option<StopReason>,
     ) -> Option<CallReport> {
@@ -297,7 +313,8 @@ impl Progress {
         }
         let report = self.report(stop);
         context::publish(report);
-        settings.observe(&report);
+        settings.tell(|observer, dependency| observer.call_finished(dependency, &report));
+        self.started = None;
         self.failed.is_some().then_some(report)
     }
 
@@ -309,12 +326,15 @@ impl Progress {
         }
     }
 
-    fn report(&self, stop: Option<StopReason>) -> CallReport {
-        let elapsed = self
-            .started
-            .map(|started| clock::now().saturating_duration_since(started));
+    /// How long the call has taken so far, where anybody wants to know.
+    pub(super) fn elapsed(&self) -> Option<Duration> {
+        self.started
+            .map(|started| clock::now().saturating_duration_since(started))
+    }
+
+    pub(super) fn report(&self, stop: Option<StopReason>) -> CallReport {
         let plain = CallReport {
-            elapsed,
+            elapsed: self.elapsed(),
             ..CallReport::success(self.attempt())
         };
         self.failed.as_ref().map_or(plain, |failed| CallReport {

@@ -54,6 +54,7 @@ where
             if let Some(breaker) = scope.breaker() {
                 breaker.attempt_started();
             }
+            progress.tell_started(settings);
             self.inner.call(request)
         };
         RetryFuture::attempting(inner, spare, Arc::clone(&self.config), progress, key)

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{NoKey, Stack};
+use super::{KeyLayer, NoKey, Stack};
 use crate::budget::{Budget, BudgetLayer};
 use crate::circuit_breaker::{CircuitBreaker, CircuitBreakerLayer};
 use crate::deadline::DeadlineLayer;
@@ -20,6 +20,8 @@ pub struct StackBuilder<P, K = NoKey, R = CloneRequest, D = DropResponse> {
     key: K,
     budget: BudgetLayer,
     retry: RetryLayerBuilder<P, R, D>,
+    dependency: Arc<str>,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 enum Breaker {
@@ -41,6 +43,8 @@ impl<P: Clone> StackBuilder<P> {
             budget: BudgetLayer::default(),
             retry: RetryLayerBuilder::new(policy.clone()),
             policy,
+            dependency: "".into(),
+            observer: None,
         }
     }
 }
@@ -48,7 +52,7 @@ impl<P: Clone> StackBuilder<P> {
 impl<P, K, R, D> StackBuilder<P, K, R, D> {
     /// The name of what is called, as events give it. Default `""`.
     pub fn dependency(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.retry = self.retry.dependency(name);
+        self.dependency = name.into();
         self
     }
 
@@ -94,7 +98,7 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
 
     /// The key layer, which is also the statement that the server honours keys: a write that carries one, as the
     /// policy finds it on the request, is retried like an idempotent write.
-    pub fn idempotency_key<L>(self, layer: L) -> StackBuilder<P, L, R, D> {
+    pub fn idempotency_key<L: KeyLayer>(self, layer: L) -> StackBuilder<P, L, R, D> {
         StackBuilder {
             policy: self.policy,
             breaker: self.breaker,
@@ -103,6 +107,8 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
             key: layer,
             budget: self.budget,
             retry: self.retry.server_honours_keys(true),
+            dependency: self.dependency,
+            observer: self.observer,
         }
     }
 
@@ -116,6 +122,8 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
             key: self.key,
             budget: self.budget,
             retry: self.retry.replay(replay),
+            dependency: self.dependency,
+            observer: self.observer,
         }
     }
 
@@ -129,6 +137,8 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
             key: self.key,
             budget: self.budget,
             retry: self.retry.release(release),
+            dependency: self.dependency,
+            observer: self.observer,
         }
     }
 
@@ -162,9 +172,10 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
         self
     }
 
-    /// Who receives the report of each call that the breaker lets through.
+    /// Who is told of what all the layers of this stack decide: attempts, retries, the budget, deadlines, keys and
+    /// calls, and the breaker unless it was [given](Self::breaker), which has an observer of its own.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.retry = self.retry.observer(observer);
+        self.observer = Some(observer);
         self
     }
 
@@ -172,25 +183,6 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
     pub fn seed(mut self, seed: u64) -> Self {
         self.retry = self.retry.seed(seed);
         self
-    }
-
-    /// Builds the stack.
-    ///
-    /// # Errors
-    ///
-    /// Where a deadline is zero, an attempt's is above the call's, the lease of the breaker's probes is below the
-    /// call's, or the retry's own settings contradict each other.
-    pub fn build(self) -> Result<Stack<P, K, R, D>, ConfigError> {
-        let attempt = self.attempt_limit()?;
-        let breaker = self.resolve_breaker()?;
-        Ok(Stack {
-            breaker: CircuitBreakerLayer::maybe(breaker, self.policy),
-            call: DeadlineLayer::call(self.call_deadline),
-            key: self.key,
-            budget: self.budget,
-            retry: self.retry.build()?,
-            attempt: DeadlineLayer::attempt(attempt),
-        })
     }
 
     fn attempt_limit(&self) -> Result<Duration, ConfigError> {
@@ -217,10 +209,15 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
         let call = self.call_deadline;
         match &self.breaker {
             Breaker::None => Ok(None),
-            Breaker::Default => CircuitBreaker::builder()
-                .probe_lease(call)
-                .build()
-                .map(Some),
+            Breaker::Default => {
+                let mut breaker = CircuitBreaker::builder()
+                    .probe_lease(call)
+                    .name(Arc::clone(&self.dependency));
+                if let Some(observer) = &self.observer {
+                    breaker = breaker.observer(Arc::clone(observer));
+                }
+                breaker.build().map(Some)
+            }
             Breaker::Given(breaker) if breaker.probe_lease() < call && call != Duration::MAX => {
                 Err(ConfigError::new(
                     "probe_lease",
@@ -232,6 +229,39 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
             }
             Breaker::Given(breaker) => Ok(Some(breaker.clone())),
         }
+    }
+}
+
+impl<P, K: KeyLayer, R, D> StackBuilder<P, K, R, D> {
+    /// Builds the stack.
+    ///
+    /// # Errors
+    ///
+    /// Where a deadline is zero, an attempt's is above the call's, the lease of the breaker's probes is below the
+    /// call's, or the retry's own settings contradict each other.
+    pub fn build(self) -> Result<Stack<P, K, R, D>, ConfigError> {
+        let attempt = self.attempt_limit()?;
+        let breaker = self.resolve_breaker()?;
+        let mut call = DeadlineLayer::call(self.call_deadline);
+        let mut attempt = DeadlineLayer::attempt(attempt);
+        let mut key = self.key;
+        let name = || Arc::clone(&self.dependency);
+        let mut retry = self.retry.dependency(name());
+        if let Some(observer) = &self.observer {
+            let observer = || Arc::clone(observer);
+            call = call.observer(name(), observer());
+            attempt = attempt.observer(name(), observer());
+            key = key.observed(name(), observer());
+            retry = retry.observer(observer());
+        }
+        Ok(Stack {
+            breaker: CircuitBreakerLayer::maybe(breaker, self.policy),
+            call,
+            key,
+            budget: self.budget,
+            retry: retry.build()?,
+            attempt,
+        })
     }
 }
 

@@ -2,7 +2,7 @@ use std::fmt;
 
 use tower_layer::Layer;
 
-use super::StackBuilder;
+use super::{NoKey, StackBuilder};
 use crate::budget::{BudgetLayer, BudgetService};
 use crate::circuit_breaker::{CircuitBreakerLayer, CircuitBreakerService};
 use crate::deadline::{DeadlineLayer, DeadlineService};
@@ -18,18 +18,6 @@ pub struct Stack<P, K = NoKey, R = CloneRequest, D = DropResponse> {
     pub(super) budget: BudgetLayer,
     pub(super) retry: RetryLayer<P, R, D>,
     pub(super) attempt: DeadlineLayer,
-}
-
-/// No key layer.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoKey;
-
-impl<S> Layer<S> for NoKey {
-    type Service = S;
-
-    fn layer(&self, inner: S) -> S {
-        inner
-    }
 }
 
 /// What a key layer in a stack wraps.

@@ -82,7 +82,9 @@ let layers = tower::ServiceBuilder::new()
 )]
 
 mod builder;
+mod key_layer;
 mod layer;
 
 pub use builder::StackBuilder;
-pub use layer::{NoKey, Stack, StackService};
+pub use key_layer::{KeyLayer, NoKey};
+pub use layer::{Stack, StackService};

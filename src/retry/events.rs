@@ -1,0 +1,109 @@
+//! What the observer of a retry hears.
+
+use std::time::Duration;
+
+use super::config::Settings;
+use super::progress::{Planned, Progress};
+use crate::budget::LentBudget;
+use crate::context::AttemptScope;
+use crate::observer::{AttemptFinished, RetryScheduled};
+use crate::report::{CallReport, StopReason};
+use crate::verdict::Verdict;
+
+impl Progress {
+    /// The inner service is about to be called.
+    #[inline]
+    pub(super) fn tell_started(&mut self, settings: &Settings) {
+        if settings.watch.is_some() {
+            self.tell_attempt(settings);
+        }
+    }
+
+    #[cold]
+    fn tell_attempt(&mut self, settings: &Settings) {
+        let attempt = self.attempt();
+        if attempt.number() > 1 {
+            let elapsed = self.elapsed().unwrap_or_default().as_nanos();
+            self.attempt_began = u64::try_from(elapsed).unwrap_or(u64::MAX);
+        }
+        settings.tell(|observer, dependency| observer.attempt_started(dependency, &attempt));
+    }
+
+    /// An attempt has ended and been classified.
+    pub(super) fn tell_finished(&self, settings: &Settings, verdict: Verdict) {
+        let Some(elapsed) = self.elapsed() else {
+            return;
+        };
+        let began = Duration::from_nanos(self.attempt_began);
+        let finished = AttemptFinished {
+            attempt: self.attempt(),
+            verdict,
+            elapsed: elapsed.saturating_sub(began),
+        };
+        settings.tell(|observer, dependency| observer.attempt_finished(dependency, &finished));
+    }
+
+    /// A retry is going to be made.
+    pub(super) fn tell_scheduled(
+        &self,
+        settings: &Settings,
+        planned: &Planned,
+        scope: &AttemptScope<'_>,
+    ) {
+        let retry = RetryScheduled {
+            after: self.attempt(),
+            delay: planned.wait,
+            by: planned.by,
+        };
+        settings.tell(|observer, dependency| {
+            if let Some(balance) = scope.budget(LentBudget::balance) {
+                observer.budget_withdrawn(dependency, balance);
+            }
+            observer.retry_scheduled(dependency, &retry);
+        });
+    }
+
+    /// A retry that the verdict allowed is not made.
+    pub(super) fn tell_refused(
+        &self,
+        settings: &Settings,
+        reason: StopReason,
+        scope: &AttemptScope<'_>,
+    ) {
+        let attempt = self.attempt();
+        settings.tell(|observer, dependency| {
+            if reason == StopReason::BudgetExhausted {
+                let balance = scope.budget(LentBudget::balance).unwrap_or(0.0);
+                observer.budget_exhausted(dependency, balance);
+            }
+            observer.retry_refused(dependency, &attempt, reason);
+        });
+    }
+
+    /// The call is dropped. Nobody hears of it twice.
+    #[inline]
+    pub(super) fn abandon(&mut self, settings: &Settings) {
+        if self.started.is_some() {
+            self.tell_cancelled(settings);
+        }
+    }
+
+    #[cold]
+    fn tell_cancelled(&mut self, settings: &Settings) {
+        let report = CallReport {
+            cancelled: true,
+            ..self.report(None)
+        };
+        self.started = None;
+        settings.tell(|observer, dependency| observer.call_finished(dependency, &report));
+    }
+}
+
+/// A success has earned its part of a token.
+pub(super) fn tell_deposited(settings: &Settings, scope: &AttemptScope<'_>) {
+    settings.tell(|observer, dependency| {
+        if let Some(balance) = scope.budget(LentBudget::balance) {
+            observer.budget_deposited(dependency, balance);
+        }
+    });
+}
