@@ -47,6 +47,7 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
+//! use bytes::Bytes;
 //! use http::{Request, Response};
 //! use http_body_util::{BodyExt, Full};
 //! use tower::{ServiceBuilder, ServiceExt};
@@ -77,11 +78,11 @@
 //! let service = ServiceBuilder::new()
 //!     .layer(RetryLayer::new(Quota(HttpPolicy::new())))
 //!     .layer(CollectBodyLayer::new())
-//!     .service_fn(|_: Request<Full<&[u8]>>| async {
-//!         let body = Full::from(r#"{"code":"insufficient_quota"}"#);
+//!     .service_fn(|_: Request<()>| async {
+//!         let body = Full::<Bytes>::from(r#"{"code":"insufficient_quota"}"#);
 //!         Ok::<_, std::io::Error>(Response::builder().status(429).body(body).unwrap())
 //!     });
-//! let (outcome, report) = CallReport::of(service.oneshot(Request::new(Full::default()))).await;
+//! let (outcome, report) = CallReport::of(service.oneshot(Request::new(()))).await;
 //! assert_eq!(report.unwrap().attempts(), 1);
 //! let body = outcome.unwrap().into_body().collect().await.unwrap().to_bytes();
 //! assert_eq!(body, r#"{"code":"insufficient_quota"}"#);

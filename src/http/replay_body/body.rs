@@ -13,15 +13,16 @@ use crate::error::BoxError;
 
 /// A request body that keeps what has been sent of it for the next attempt. See the [module](crate::http::replay_body).
 ///
-/// Its data is `Bytes`: kept for nothing where the stream's is `Bytes` too, and copied once otherwise. The bound counts
+/// Its data is `Bytes`: shared with what is kept where the stream's is `Bytes` too, and copied once otherwise. The bound counts
 /// the bytes of data and trailers; a slice of a larger buffer keeps that buffer.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use bytes::Bytes;
 /// use http_body_util::{BodyExt, Full};
 /// use tower_composure::http::ReplayBody;
 ///
-/// let body = ReplayBody::new(Full::from("twice"), 64 * 1024);
+/// let body = ReplayBody::new(Full::<Bytes>::from("twice"), 64 * 1024);
 /// let copy = body.replay().unwrap();
 /// assert_eq!(body.collect().await.unwrap().to_bytes(), "twice");
 /// assert_eq!(copy.collect().await.unwrap().to_bytes(), "twice");
