@@ -21,7 +21,8 @@ use crate::verdict::Verdict;
 pin_project! {
     /// The future of a [`RetryService`](super::RetryService).
     ///
-    /// Dropping it drops the attempt, the losing response or the wait it is in; the token of a retry that had not started goes back.
+    /// Dropping it drops the attempt, the losing response or the wait it is in; the token of a retry that had not
+    /// started goes back.
     #[must_use = "futures do nothing unless polled"]
     pub struct RetryFuture<S, P, R, Req, D = DropResponse>
     where

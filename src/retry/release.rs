@@ -9,6 +9,34 @@ use std::future::{Future, Ready};
 ///
 /// It is called, and its future polled, with the call's context in scope. Dropping that future must let go of the
 /// response. A losing error is dropped; the last outcome of a call goes to the caller untouched.
+///
+/// A strategy that tells a session of its own that its answer will not be read:
+///
+/// ```
+/// use tower_composure::retry::Release;
+/// use tower_composure::{Effect, RetryLayer};
+///
+/// struct Answer { session: Session }
+/// struct Session;
+///
+/// impl Session {
+///     async fn close(self) {}
+/// }
+///
+/// struct CloseSession;
+///
+/// impl Release<Answer> for CloseSession {
+///     type Future = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+///
+///     fn release(&self, answer: Answer) -> Option<Self::Future> {
+///         Some(Box::pin(answer.session.close()))
+///     }
+/// }
+///
+/// let layer = RetryLayer::builder(Effect::Read).release(CloseSession).build()?;
+/// # let _ = layer;
+/// # Ok::<(), tower_composure::ConfigError>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot release responses of type `{Res}`",
     note = "`DropResponse` releases any response, `http::DrainBody` an `http::Response` with a body"

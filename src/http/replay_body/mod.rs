@@ -29,7 +29,8 @@
 //! The stream has one reader, the newest attempt. An attempt that has ended for us may not have for the client: a
 //! server can answer before it has read the request, and hyper goes on sending. A replay that begins meanwhile waits
 //! until the attempt before it lets go of the stream, which that does when it is dropped, when it has read everything,
-//! or when the stream makes it wait; in this last case it ends with an error, and its connection with it.
+//! or when the stream makes it wait; in this last case it ends with an error, and its connection with it. What bounds the
+//! replay's wait is the attempt's deadline.
 //!
 //! There is one lock for each body, taken when an attempt begins to read, when the stream makes it wait, and when it
 //! lets go; none for a frame. The body that is streamed is in a `Box`, so that it can move from attempt to attempt
