@@ -25,8 +25,12 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use tower::{ServiceBuilder, ServiceExt};
-use tower_composure::http::{ReplayBody, ReplayBodyLayer, ReplayRequest};
-use tower_composure::{Attempt, Backoff, BoxError, HttpPolicy, RetryLayer};
+use tower_composure::http::{
+    CollectBodyLayer, DrainBody, ReplayBody, ReplayBodyLayer, ReplayRequest,
+};
+use tower_composure::{
+    Attempt, Backoff, BoxError, HttpPolicy, IdempotencyKeyLayer, RetryLayer, Stack,
+};
 
 /// Longer than any of this takes.
 const HANG: Duration = Duration::from_secs(20);
@@ -214,4 +218,40 @@ async fn an_attempt_that_is_cut_off_half_way_hands_the_stream_on() {
     let response = call.await.unwrap().unwrap().unwrap();
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(*reader.whole.lock().unwrap(), ["first,second"]);
+}
+
+#[tokio::test]
+async fn all_of_them_work_together_in_a_stack() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let app = Router::new().fallback(move |headers: HeaderMap, body: Received| async move {
+        let sent = body.collect().await.unwrap().to_bytes();
+        let mut log = log.lock().unwrap();
+        log.push((headers["idempotency-key"].clone(), sent));
+        match log.len() {
+            1 => (StatusCode::BAD_GATEWAY, "down"),
+            2 => (StatusCode::TOO_MANY_REQUESTS, "busy"),
+            _ => (StatusCode::CREATED, "charged"),
+        }
+    });
+    let uri = serve(app).await;
+    let stack = Stack::builder(HttpPolicy::new())
+        .backoff(Backoff::none())
+        .idempotency_key(IdempotencyKeyLayer::new())
+        .replay(ReplayRequest)
+        .release(DrainBody::new());
+    let service = ServiceBuilder::new()
+        .layer(ReplayBodyLayer::new())
+        .layer(stack.build().unwrap())
+        .layer(CollectBodyLayer::new().all())
+        .service(client());
+    let body = Scripted::new([Event::Data(b"7 "), Event::Yield, Event::Data(b"EUR")]);
+    let call = service.oneshot(Request::post(uri).body(body).unwrap());
+    let response = timeout(HANG, call).await.unwrap().unwrap();
+    assert_eq!(response.status(), StatusCode::CREATED);
+    assert_eq!(response.body().collected().unwrap(), "charged");
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 3);
+    assert!(seen.iter().all(|call| *call == seen[0]));
+    assert_eq!(seen[0].1, "7 EUR");
 }

@@ -55,8 +55,8 @@
 //!
 //! # Cancellation
 //!
-//! Dropping the future drops the attempt, the losing response or the wait it is in. It deposits nothing, and the token of a retry that had
-//! not started goes back.
+//! Dropping the future drops the attempt, the losing response or the wait it is in. It deposits nothing, and the token
+//! of a retry that had not started goes back.
 //!
 //! # Errors
 //!

@@ -13,8 +13,8 @@ use crate::error::BoxError;
 
 /// A request body that keeps what has been sent of it for the next attempt. See the [module](crate::http::replay_body).
 ///
-/// Its data is `Bytes`: shared with what is kept where the stream's is `Bytes` too, and copied once otherwise. The bound counts
-/// the bytes of data and trailers; a slice of a larger buffer keeps that buffer.
+/// Its data is `Bytes`: shared with what is kept where the stream's is `Bytes` too, and copied once otherwise. The bound
+/// counts the bytes of data and trailers; a slice of a larger buffer keeps that buffer.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
