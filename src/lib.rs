@@ -13,6 +13,10 @@
 //! - [`stack`]: all of them in the one order that works.
 #![cfg_attr(feature = "http", doc = "- [`mod@http`]: the policy for HTTP.")]
 #![cfg_attr(
+    feature = "http",
+    doc = "- [`wire`]: attempts and deadlines as headers."
+)]
+#![cfg_attr(
     feature = "tool",
     doc = "- [`tool`]: the policy for tools that answer in JSON maps."
 )]
@@ -82,6 +86,8 @@ pub mod retry;
 pub mod stack;
 #[cfg(feature = "tool")]
 pub mod tool;
+#[cfg(feature = "http")]
+pub mod wire;
 
 pub use attempt::Attempt;
 pub use budget::{Budget, BudgetLayer};
@@ -103,6 +109,8 @@ pub use stack::Stack;
 #[cfg(feature = "tool")]
 pub use tool::ToolPolicy;
 pub use verdict::{Hint, Verdict};
+#[cfg(feature = "http")]
+pub use wire::{AttemptHeaderLayer, DeadlineFromHeaderLayer, DeadlineHeaderLayer};
 
 /// The README's examples compile.
 #[cfg(all(doctest, feature = "http"))]

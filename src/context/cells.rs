@@ -88,6 +88,12 @@ pub(crate) fn deadline() -> Deadline {
     deadline.unwrap_or(Deadline::never())
 }
 
+/// Whether a future above, in this very poll, ends the call at this deadline.
+#[cfg(feature = "http")]
+pub(crate) fn is_watched(of: Deadline) -> bool {
+    frame().is_watched() && deadline() == of
+}
+
 #[inline]
 pub(crate) fn attempt() -> Option<Attempt> {
     frame().attempt()
@@ -163,8 +169,8 @@ impl DeadlineScope {
         Self::enter(deadline, true)
     }
 
-    /// A deadline that was captured elsewhere: whoever ends the call at it does so there.
-    pub(super) fn captured(deadline: Deadline) -> Self {
+    /// A deadline that came from elsewhere: whoever ends the call at it does so there.
+    pub(crate) fn captured(deadline: Deadline) -> Self {
         Self::enter(deadline, false)
     }
 

@@ -43,6 +43,8 @@ mod reported;
 
 pub(crate) use attempt_scope::AttemptScope;
 pub use captured::{CallContext, Scoped};
+#[cfg(feature = "http")]
+pub(crate) use cells::is_watched;
 pub(crate) use cells::{
     DeadlineScope, attempt, clear_signals, deadline, expired, frame, mark_expired, notes, publish,
     publish_success, published, published_attempt, set_notes, set_times, times,

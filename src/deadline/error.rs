@@ -25,7 +25,7 @@ impl DeadlineExceeded {
         }
     }
 
-    pub(super) const fn before_call(limit: Limit) -> Self {
+    pub(crate) const fn before_call(limit: Limit) -> Self {
         Self {
             limit,
             called: false,

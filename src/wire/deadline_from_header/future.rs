@@ -1,0 +1,53 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use crate::context::{self, DeadlineScope};
+use crate::deadline::Deadline;
+
+pin_project! {
+    /// The future of a [`DeadlineFromHeaderService`](super::DeadlineFromHeaderService).
+    ///
+    /// Dropping it drops the inner future.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct DeadlineFromHeaderFuture<F> {
+        #[pin]
+        inner: F,
+        deadline: Option<Deadline>,
+    }
+}
+
+impl<F> DeadlineFromHeaderFuture<F> {
+    pub(super) const fn new(inner: F, deadline: Option<Deadline>) -> Self {
+        Self { inner, deadline }
+    }
+}
+
+/// Puts a deadline in scope at which nobody ends the call, so that a deadline layer below does. Where the one around is
+/// no later, that stays in scope, and with it whoever watches it.
+pub(super) fn open(deadline: Option<Deadline>) -> Option<DeadlineScope> {
+    let own = deadline?;
+    let outer = context::deadline();
+    let narrowed = Deadline::narrowed_by(outer, own);
+    (outer != narrowed).then(|| DeadlineScope::captured(narrowed))
+}
+
+impl<F: Future> Future for DeadlineFromHeaderFuture<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let _scope = open(*this.deadline);
+        this.inner.poll(cx)
+    }
+}
+
+impl<F> fmt::Debug for DeadlineFromHeaderFuture<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadlineFromHeaderFuture")
+            .finish_non_exhaustive()
+    }
+}
