@@ -16,6 +16,7 @@
     feature = "http",
     doc = "- [`wire`]: attempts and deadlines as headers."
 )]
+#![cfg_attr(feature = "grpc", doc = "- [`grpc`]: the policy for gRPC.")]
 #![cfg_attr(
     feature = "tool",
     doc = "- [`tool`]: the policy for tools that answer in JSON maps."
@@ -76,6 +77,8 @@ pub mod context;
 pub mod deadline;
 #[cfg(feature = "fault")]
 pub mod fault;
+#[cfg(feature = "grpc")]
+pub mod grpc;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod idempotency_key;
@@ -96,6 +99,8 @@ pub use context::CallContext;
 pub use deadline::{Deadline, DeadlineExceeded, DeadlineLayer};
 pub use effect::Effect;
 pub use error::{BoxError, ConfigError};
+#[cfg(feature = "grpc")]
+pub use grpc::GrpcPolicy;
 #[cfg(feature = "http")]
 pub use http::HttpPolicy;
 pub use idempotency_key::IdempotencyKey;

@@ -93,7 +93,7 @@ fn written(number: u128, text: impl FnOnce() -> String) -> Option<HeaderValue> {
 }
 
 /// `1*DIGIT`, with no sign. Digits out of range mean very long, not malformed.
-fn digits(value: &[u8]) -> Option<u64> {
+pub(crate) fn digits(value: &[u8]) -> Option<u64> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;
     }

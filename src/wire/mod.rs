@@ -145,6 +145,8 @@ pub use deadline_from_header::{
 };
 pub use deadline_header::{DeadlineHeaderFuture, DeadlineHeaderLayer, DeadlineHeaderService};
 pub use format::TimeoutFormat;
+#[cfg(feature = "grpc")]
+pub(crate) use format::digits;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
