@@ -67,12 +67,20 @@ pub use policy::HttpPolicy;
 pub use replay_body::{ReplayBody, ReplayBodyLayer, ReplayRequest};
 pub use response::error_response;
 
-/// The authority of a request's target, as the key of a [keyed](crate::BudgetLayer) budget or breaker: host and port.
+/// Host and port of a request's target, as the key of a [keyed](crate::BudgetLayer) budget or breaker. A user and a
+/// password before them are left out: keys are names, and names are printed. `None` where the target is a path alone.
 pub fn authority<B>(request: &::http::Request<B>) -> Option<&str> {
     request
         .uri()
         .authority()
-        .map(::http::uri::Authority::as_str)
+        .map(|authority| without_user(authority.as_str()))
+}
+
+/// An authority without its user and password (RFC 3986 §3.2.1): neither a user nor a host contains an `@`.
+fn without_user(authority: &str) -> &str {
+    authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host)
 }
 
 /// The header of the IETF draft, and of most who came before it.

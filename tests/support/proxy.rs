@@ -1,0 +1,254 @@
+//! A proxy of bytes between a real client and a real server, which does to each connection what it is told.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "shared by tests that each use a part of it"
+)]
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, copy_bidirectional};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{advance, pause, resume};
+
+use crate::server::Server;
+
+/// What happens to a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing: bytes pass in both directions.
+    None,
+    /// Reset once the client has sent its request, which the server never sees.
+    ResetUnread,
+    /// Reset once the server has carried the request out, with no byte of its answer.
+    ResetCarriedOut,
+    /// Closed within the head of the answer (HTTP/1.1).
+    HalfHead,
+    /// Closed within the body of the answer.
+    HalfBody,
+    /// The server carries requests out, and no answer comes back.
+    Silence,
+    /// As `Silence`, with a byte of the answer now and then.
+    Drip,
+}
+
+/// The number of bytes that drip, and the time between them: together an attempt's deadline.
+const DRIPS: u32 = 6;
+const DRIP: Duration = Duration::from_millis(500);
+
+pub struct Proxy {
+    pub address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    stalls: mpsc::UnboundedReceiver<Stall>,
+}
+
+/// The client has to wait now, in vain.
+struct Stall {
+    wait: Duration,
+    over: oneshot::Sender<()>,
+}
+
+impl Proxy {
+    /// A proxy that does these things to its first connections, in turn, and nothing to the others.
+    pub async fn start(server: &Server, faults: impl IntoIterator<Item = Fault>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let accepted = Arc::clone(&connections);
+        let mut faults: Vec<Fault> = faults.into_iter().collect();
+        faults.reverse();
+        let server = server.clone();
+        let (sender, stalls) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            loop {
+                let (client, _) = listener.accept().await.unwrap();
+                accepted.fetch_add(1, Ordering::SeqCst);
+                let fault = faults.pop().unwrap_or(Fault::None);
+                let connection = Connection {
+                    client,
+                    upstream: TcpStream::connect(server.address).await.unwrap(),
+                    carried_out: server.carried_out(),
+                    stalls: sender.clone(),
+                };
+                tokio::spawn(connection.run(fault));
+            }
+        });
+        Self {
+            address,
+            connections,
+            stalls,
+        }
+    }
+
+    /// Runs a call. Where the proxy makes the client wait, the clock is moved, once everything else has happened: a
+    /// clock paused throughout would move by itself while bytes are on their way.
+    pub async fn drive<T>(&mut self, call: impl Future<Output = T>) -> T {
+        let mut call = pin!(call);
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut call => return outcome,
+                Some(stall) = self.stalls.recv() => {
+                    pause();
+                    advance(stall.wait).await;
+                    resume();
+                    let _ = stall.over.send(());
+                }
+            }
+        }
+    }
+
+    /// The connections accepted so far.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+/// An address that nobody listens at, for as long as the socket lives.
+pub fn refusing() -> (SocketAddr, TcpSocket) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    (socket.local_addr().unwrap(), socket)
+}
+
+struct Connection {
+    client: TcpStream,
+    upstream: TcpStream,
+    carried_out: watch::Receiver<usize>,
+    stalls: mpsc::UnboundedSender<Stall>,
+}
+
+impl Connection {
+    async fn run(mut self, fault: Fault) {
+        self.carried_out.mark_unchanged();
+        match fault {
+            Fault::None => {
+                // Either side may break it off.
+                let _ = copy_bidirectional(&mut self.client, &mut self.upstream).await;
+            }
+            Fault::ResetUnread => {
+                let mut read = Vec::new();
+                while !has_request(&read) {
+                    assert_ne!(self.client.read_buf(&mut read).await.unwrap(), 0);
+                }
+                reset(self.client);
+            }
+            Fault::ResetCarriedOut => {
+                let (mut from_client, to_client) = self.client.into_split();
+                let (_from_upstream, mut to_upstream) = self.upstream.into_split();
+                tokio::select! {
+                    _ = copy(&mut from_client, &mut to_upstream) => {}
+                    changed = self.carried_out.changed() => changed.unwrap(),
+                }
+                reset(from_client.reunite(to_client).unwrap());
+            }
+            Fault::HalfHead => self.cut(b"HTTP/1.1 20").await,
+            Fault::HalfBody => self.cut(b"one half|").await,
+            Fault::Silence => self.starve(0).await,
+            Fault::Drip => self.starve(DRIPS).await,
+        }
+    }
+
+    /// Passes the answer on up to the end of this text, and closes.
+    async fn cut(self, end: &[u8]) {
+        let (mut from_client, mut to_client) = self.client.into_split();
+        let (mut from_upstream, mut to_upstream) = self.upstream.into_split();
+        let passing = tokio::spawn(async move {
+            let _ = copy(&mut from_client, &mut to_upstream).await;
+        });
+        let mut answer = Vec::new();
+        let mut passed = 0;
+        loop {
+            let found = answer.windows(end.len()).position(|text| text == end);
+            let until = found.map_or(answer.len(), |start| start + end.len());
+            to_client.write_all(&answer[passed..until]).await.unwrap();
+            passed = until;
+            if found.is_some() {
+                break;
+            }
+            assert_ne!(from_upstream.read_buf(&mut answer).await.unwrap(), 0);
+        }
+        to_client.shutdown().await.unwrap();
+        passing.await.unwrap();
+    }
+
+    /// Passes requests on and, of what comes back, so many bytes.
+    async fn starve(self, drips: u32) {
+        let (from_client, to_client) = self.client.into_split();
+        let (from_upstream, to_upstream) = self.upstream.into_split();
+        let stalling = stall(
+            drips,
+            to_client,
+            from_upstream,
+            self.carried_out,
+            self.stalls,
+        );
+        tokio::select! {
+            () = until_closed(from_client, to_upstream) => {}
+            () = stalling => {}
+        }
+    }
+}
+
+async fn until_closed(mut from_client: OwnedReadHalf, mut to_upstream: OwnedWriteHalf) {
+    let _ = copy(&mut from_client, &mut to_upstream).await;
+}
+
+async fn stall(
+    mut drips: u32,
+    mut to_client: OwnedWriteHalf,
+    mut from_upstream: OwnedReadHalf,
+    mut carried_out: watch::Receiver<usize>,
+    stalls: mpsc::UnboundedSender<Stall>,
+) {
+    while carried_out.changed().await.is_ok() {
+        let waits = if drips == 0 { 1 } else { drips };
+        for _ in 0..waits {
+            if drips > 0 {
+                let byte = from_upstream.read_u8().await.unwrap();
+                to_client.write_u8(byte).await.unwrap();
+            }
+            let wait = DRIP * DRIPS / waits;
+            let (over, done) = oneshot::channel();
+            // Nobody may be waiting any more.
+            let _ = stalls.send(Stall { wait, over });
+            let _ = done.await;
+        }
+        drips = 0;
+    }
+}
+
+/// Closes with a reset.
+fn reset(stream: TcpStream) {
+    stream.set_zero_linger().unwrap();
+    drop(stream);
+}
+
+/// Whether a whole request is in these bytes.
+fn has_request(bytes: &[u8]) -> bool {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const END_STREAM: u8 = 1;
+    const HEADERS_OR_DATA: std::ops::RangeInclusive<u8> = 0..=1;
+    let Some(mut frames) = bytes.strip_prefix(PREFACE) else {
+        return bytes.windows(4).any(|end| end == b"\r\n\r\n") && !bytes.starts_with(b"PRI");
+    };
+    while let [a, b, c, kind, flags, _, _, _, _, rest @ ..] = frames {
+        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        let Some(rest) = rest.get(length..) else {
+            return false;
+        };
+        if HEADERS_OR_DATA.contains(kind) && flags & END_STREAM != 0 {
+            return true;
+        }
+        frames = rest;
+    }
+    false
+}
