@@ -29,6 +29,7 @@ pub(crate) fn error<E: 'static>(error: &E) -> Option<&(dyn Error + 'static)> {
         .or_else(|| known::<DeadlineExceeded>(any))
         .or_else(|| known::<BreakerOpen>(any))
         .or_else(|| known_to_http(any))
+        .or_else(|| known_to_reqwest(any))
 }
 
 fn known<T: Error + 'static>(any: &dyn Any) -> Option<&(dyn Error + 'static)> {
@@ -42,6 +43,16 @@ fn known_to_http(any: &dyn Any) -> Option<&(dyn Error + 'static)> {
 
 #[cfg(not(feature = "http"))]
 fn known_to_http(_: &dyn Any) -> Option<&(dyn Error + 'static)> {
+    None
+}
+
+#[cfg(feature = "reqwest")]
+fn known_to_reqwest(any: &dyn Any) -> Option<&(dyn Error + 'static)> {
+    known::<reqwest::Error>(any)
+}
+
+#[cfg(not(feature = "reqwest"))]
+fn known_to_reqwest(_: &dyn Any) -> Option<&(dyn Error + 'static)> {
     None
 }
 

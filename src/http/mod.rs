@@ -34,6 +34,8 @@
 //! A retry is done with a response when its head is there. [`replay_body`] sends streamed requests again,
 //! [`collect_body`] lets a policy look into a response, and [`DrainBody`] keeps the connection of a response that lost.
 //!
+#![cfg_attr(feature = "reqwest", doc = "\nFor reqwest, see [`reqwest`].")]
+//!
 //! # Example
 //!
 //! ```
@@ -50,8 +52,11 @@
 pub mod collect_body;
 mod drain_body;
 mod errors;
+mod head;
 mod policy;
 pub mod replay_body;
+#[cfg(feature = "reqwest")]
+pub mod reqwest;
 mod response;
 #[warn(
     clippy::arithmetic_side_effects,
@@ -63,6 +68,7 @@ use ::http::HeaderName;
 
 pub use collect_body::{CollectBodyLayer, CollectedBody};
 pub use drain_body::{DrainBody, Draining};
+pub(crate) use head::{Head, is_given};
 pub use policy::HttpPolicy;
 pub use replay_body::{ReplayBody, ReplayBodyLayer, ReplayRequest};
 pub use response::error_response;

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use ::http::{HeaderName, Method, Request, Response, StatusCode};
+use ::http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 
-use super::{IDEMPOTENCY_KEY, collect_body, errors, retry_after};
+use super::head::{Head, is_given};
+use super::{IDEMPOTENCY_KEY, collect_body, retry_after};
 use crate::attempt::Attempt;
 use crate::effect::Effect;
 use crate::policy::Policy;
@@ -31,6 +32,8 @@ struct Rules {
     methods: Vec<(Method, Effect)>,
     honours_keys: bool,
     key_header: HeaderName,
+    #[cfg(feature = "reqwest")]
+    redirects_keep_method: bool,
     sights: Vec<Sight>,
     wall: Arc<dyn Fn() -> SystemTime + Send + Sync>,
 }
@@ -45,6 +48,8 @@ impl HttpPolicy {
             methods: Vec::new(),
             honours_keys: false,
             key_header: IDEMPOTENCY_KEY,
+            #[cfg(feature = "reqwest")]
+            redirects_keep_method: false,
             sights: Vec::new(),
             wall: Arc::new(clock::wall),
         };
@@ -92,6 +97,17 @@ impl HttpPolicy {
         self
     }
 
+    /// States that the `reqwest` client below follows no redirect that makes another request of the one it was given
+    /// (301, 302 and 303). Default no, because reqwest does. A connection that was never made is `Refused` only then:
+    /// otherwise it may have been the second one, after the first server had carried the request out. See
+    /// [`http::reqwest`](crate::http::reqwest#redirects).
+    #[cfg(feature = "reqwest")]
+    #[must_use]
+    pub fn redirects_keep_method(mut self, keep: bool) -> Self {
+        self.rules().redirects_keep_method = keep;
+        self
+    }
+
     /// Lets the policy see into an error type of your own that is not boxed.
     ///
     /// ```
@@ -119,8 +135,8 @@ impl HttpPolicy {
         self
     }
 
-    fn of_response<B>(&self, response: &Response<B>) -> Verdict {
-        let status = response.status();
+    /// What a response means by its head.
+    pub(super) fn of_head(&self, status: StatusCode, headers: &HeaderMap) -> Verdict {
         let known = self
             .rules
             .statuses
@@ -131,7 +147,7 @@ impl HttpPolicy {
         if !verdict.is_retryable() && !may_be_temporary {
             return verdict;
         }
-        let Some(wait) = retry_after::delay(response.headers(), || (self.rules.wall)()) else {
+        let Some(wait) = retry_after::delay(headers, || (self.rules.wall)()) else {
             return verdict;
         };
         let hint = Hint::after(wait);
@@ -142,15 +158,57 @@ impl HttpPolicy {
         verdict.with_hint(Some(if once { hint.once() } else { hint }))
     }
 
-    fn of_error<E: 'static>(&self, error: &E) -> Verdict {
+    pub(super) fn of_error<E: 'static>(&self, error: &E) -> Verdict {
         if let Some(error) = see::error(error) {
-            return errors::verdict(error);
+            return self.of_chain(error);
         }
         let mut verdict = None;
         for sight in &self.rules.sights {
-            sight(error, &mut |error| verdict = Some(errors::verdict(error)));
+            sight(error, &mut |error| verdict = Some(self.of_chain(error)));
         }
         verdict.unwrap_or(Verdict::UNKNOWN)
+    }
+
+    #[cfg(feature = "reqwest")]
+    fn of_chain(&self, error: &(dyn Error + 'static)) -> Verdict {
+        super::reqwest::verdict(error, self.rules.redirects_keep_method, |status| {
+            self.of_head(status, &HeaderMap::new())
+        })
+    }
+
+    #[cfg(not(feature = "reqwest"))]
+    #[expect(clippy::unused_self, reason = "only reqwest's errors depend on a rule")]
+    fn of_chain(&self, error: &(dyn Error + 'static)) -> Verdict {
+        super::errors::verdict(error)
+    }
+
+    /// What a request does.
+    pub(super) fn of_request(&self, request: &impl Head) -> Effect {
+        let method = request.method();
+        let effect = request
+            .marked()
+            .or_else(|| {
+                let known = self
+                    .rules
+                    .methods
+                    .iter()
+                    .find(|(known, _)| known == method)?;
+                Some(known.1)
+            })
+            .unwrap_or(match *method {
+                Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE => Effect::Read,
+                Method::PUT | Method::DELETE => Effect::IdempotentWrite,
+                _ => Effect::Write,
+            });
+        if effect == Effect::Write && self.rules.honours_keys && self.has_key(request.headers()) {
+            Effect::IdempotentWrite
+        } else {
+            effect
+        }
+    }
+
+    pub(super) fn has_key(&self, headers: &HeaderMap) -> bool {
+        is_given(headers, &self.rules.key_header)
     }
 }
 
@@ -176,38 +234,16 @@ impl Default for HttpPolicy {
 
 impl<A, B, E: 'static> Policy<Request<A>, Response<B>, E> for HttpPolicy {
     fn effect(&self, request: &Request<A>) -> Effect {
-        let method = request.method();
-        let effect = request
-            .extensions()
-            .get::<Effect>()
-            .copied()
-            .or_else(|| {
-                let known = self
-                    .rules
-                    .methods
-                    .iter()
-                    .find(|(known, _)| known == method)?;
-                Some(known.1)
-            })
-            .unwrap_or(match *method {
-                Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE => Effect::Read,
-                Method::PUT | Method::DELETE => Effect::IdempotentWrite,
-                _ => Effect::Write,
-            });
-        if effect == Effect::Write && self.rules.honours_keys && self.has_key(request) {
-            Effect::IdempotentWrite
-        } else {
-            effect
-        }
+        self.of_request(request)
     }
 
     fn keyed(&self, request: &Request<A>) -> bool {
-        self.has_key(request)
+        self.has_key(request.headers())
     }
 
     fn classify(&self, _: &Attempt, outcome: Result<&Response<B>, &E>) -> Verdict {
         match outcome {
-            Ok(response) => match self.of_response(response) {
+            Ok(response) => match self.of_head(response.status(), response.headers()) {
                 Verdict::Success if collect_body::is_broken(response) => Verdict::UNKNOWN,
                 verdict => verdict,
             },
@@ -218,16 +254,6 @@ impl<A, B, E: 'static> Policy<Request<A>, Response<B>, E> for HttpPolicy {
     /// Puts the report into the response's extensions. A response without one came at the first attempt.
     fn report(&self, response: &mut Response<B>, report: &CallReport) {
         response.extensions_mut().insert(*report);
-    }
-}
-
-impl HttpPolicy {
-    fn has_key<A>(&self, request: &Request<A>) -> bool {
-        request
-            .headers()
-            .get_all(&self.rules.key_header)
-            .iter()
-            .any(|value| !value.is_empty())
     }
 }
 

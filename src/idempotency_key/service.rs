@@ -8,6 +8,7 @@ use tower_service::Service;
 use super::MakeKey;
 use super::layer::Config;
 use crate::context;
+use crate::http::{Head, is_given};
 
 /// Gives each write one idempotency key. See the [module](crate::idempotency_key).
 pub struct IdempotencyKeyService<S, M> {
@@ -35,33 +36,56 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> S::Future {
-        let config = &*self.config;
-        // A header without a value is no key; anything else in it is the caller's.
-        let present = request
-            .headers()
-            .get_all(&config.header)
-            .iter()
-            .any(|value| !value.is_empty());
-        let mut minted = false;
-        if !present && config.methods.contains(request.method()) {
-            let key = context::claim_key(|| {
-                minted = true;
-                config.make.make_key(&request)
-            });
-            config.tell(minted);
-            if let Some(mut value) = config.format.value(&key) {
-                HeaderValue::set_sensitive(&mut value, true);
-                request.headers_mut().insert(config.header.clone(), value);
-            }
-        }
-        if present {
-            config.tell(false);
-        }
+        self.config.apply(&mut request);
+        self.inner.call(request)
+    }
+}
+
+#[cfg(feature = "reqwest")]
+impl<S, M> Service<reqwest::Request> for IdempotencyKeyService<S, M>
+where
+    S: Service<reqwest::Request>,
+    M: MakeKey<reqwest::Request>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: reqwest::Request) -> S::Future {
+        self.config.apply(&mut request);
         self.inner.call(request)
     }
 }
 
 impl<M> Config<M> {
+    /// Gives a request the key it is to have.
+    fn apply<R: Head>(&self, request: &mut R)
+    where
+        M: MakeKey<R>,
+    {
+        // A header without a value is no key; anything else in it is the caller's.
+        let present = is_given(request.headers(), &self.header);
+        let mut minted = false;
+        if !present && self.methods.contains(request.method()) {
+            let key = context::claim_key(|| {
+                minted = true;
+                self.make.make_key(request)
+            });
+            self.tell(minted);
+            if let Some(mut value) = self.format.value(&key) {
+                HeaderValue::set_sensitive(&mut value, true);
+                request.headers_mut().insert(self.header.clone(), value);
+            }
+        }
+        if present {
+            self.tell(false);
+        }
+    }
+
     fn tell(&self, minted: bool) {
         if let Some(watch) = &self.watch {
             watch.tell(|observer, dependency| {

@@ -1,0 +1,36 @@
+use ::http::{Extensions, HeaderMap, HeaderName, Method, Request};
+
+use crate::effect::Effect;
+
+/// What the requests of all HTTP clients have in common.
+pub(crate) trait Head {
+    fn method(&self) -> &Method;
+    fn headers(&self) -> &HeaderMap;
+    fn headers_mut(&mut self) -> &mut HeaderMap;
+
+    /// The effect that the request itself is marked with.
+    fn marked(&self) -> Option<Effect>;
+}
+
+impl<B> Head for Request<B> {
+    fn method(&self) -> &Method {
+        self.method()
+    }
+
+    fn headers(&self) -> &HeaderMap {
+        self.headers()
+    }
+
+    fn headers_mut(&mut self) -> &mut HeaderMap {
+        self.headers_mut()
+    }
+
+    fn marked(&self) -> Option<Effect> {
+        Extensions::get(self.extensions()).copied()
+    }
+}
+
+/// Whether there is a header of this name with a value: one without is as if it were absent.
+pub(crate) fn is_given(headers: &HeaderMap, name: &HeaderName) -> bool {
+    headers.get_all(name).iter().any(|value| !value.is_empty())
+}
