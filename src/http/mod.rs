@@ -34,6 +34,20 @@
 //! A retry is done with a response when its head is there. [`replay_body`] sends streamed requests again,
 //! [`collect_body`] lets a policy look into a response, and [`DrainBody`] keeps the connection of a response that lost.
 //!
+//! # What the client below repeats
+//!
+//! hyper-util's client repeats a request by itself where the pooled connection that it was given turns out to be dead
+//! before anything of the request was written: as often as it has dead connections. The server has not seen these
+//! requests, so this is safe for any method, but no report, budget, breaker or deadline of an attempt hears of it. So
+//! that one layer owns all retries, turn it off with `legacy::Builder::retry_canceled_requests(false)`. Everything else
+//! is the retry's; hyper-util follows no redirects.
+//!
+//! An attempt that is given up closes its connection in HTTP/1.1, but only its stream in HTTP/2: the next one goes over
+//! the same connection, however silent that is. Have the client ping (`legacy::Builder::http2_keep_alive_interval`), so
+//! that it finds out.
+//!
+//! A proxy in between may repeat requests too: nginx sends what failed to its next upstream, except for a POST, LOCK or
+//! PATCH of which it has sent something (`proxy_next_upstream`).
 #![cfg_attr(feature = "reqwest", doc = "\nFor reqwest, see [`reqwest`].")]
 //!
 //! # Example
