@@ -1,5 +1,10 @@
 //! What an observer hears of a call: each event once, in the order of things, and nothing after its end.
 #![cfg(all(not(loom), feature = "http"))]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "the helpers of tests are tests too"
+)]
 
 mod support;
 

@@ -1,5 +1,10 @@
 //! An observer that panics whatever it hears changes no outcome and wedges nothing.
 #![cfg(all(not(loom), feature = "http"))]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "the helpers of tests are tests too"
+)]
 
 mod support;
 
