@@ -124,7 +124,8 @@ impl Hint {
         }
     }
 
-    /// After exactly this long, with no backoff and no jitter: gRPC's pushback (gRFC A6).
+    /// After exactly this long, with no backoff and no jitter: gRPC's pushback (gRFC A6). Where a layer's attempts are
+    /// unlimited, which gRPC's never are, it is a floor under the backoff, so that a wait of zero is not a busy loop.
     pub const fn exactly(wait: Duration) -> Self {
         Self {
             wait,

@@ -488,6 +488,25 @@ async fn a_hint_is_a_floor_and_its_spread_is_trimmed_to_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_exact_wait_of_nothing_is_a_backoff_where_attempts_are_unlimited() {
+    let at_once = Verdict::THROTTLED.with_hint(Some(Hint::exactly(Duration::ZERO)));
+    let steps = || {
+        let at_once = Step::Err(Said(at_once));
+        [at_once.clone(), at_once, Step::Ok(1)]
+    };
+    let limited = Told::new(steps());
+    let layer = cases(told(Effect::Write)).build().unwrap();
+    layer.layer(limited.clone()).oneshot(1).await.unwrap();
+    assert_eq!(limited.times(), [0, 0, 0], "as gRPC has it");
+
+    let unlimited = Told::new(steps());
+    let layer = cases(told(Effect::Write)).unlimited_attempts();
+    let service = layer.build().unwrap().layer(unlimited.clone());
+    service.oneshot(1).await.unwrap();
+    assert_eq!(unlimited.times(), [0, 100, 300], "no busy loop");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hint_for_once_is_followed_once() {
     let once = Verdict::THROTTLED.with_hint(Some(Hint::exactly(SECOND).once()));
     let (again, other) = (Step::Err(Said(once)), Step::Err(Said(Verdict::REFUSED)));

@@ -232,6 +232,7 @@ impl Progress {
             hint: verdict.hint(),
             base: settings.backoff.base(),
             max_hint: settings.max_hint,
+            limited: settings.max_attempts.is_some(),
             random: draw(),
         };
         wait.check_hint()?;

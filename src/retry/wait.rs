@@ -20,6 +20,8 @@ pub(super) struct Wait {
     pub(super) base: Duration,
     /// The longest hint that is honoured.
     pub(super) max_hint: Duration,
+    /// Whether the number of attempts is limited.
+    pub(super) limited: bool,
     /// A uniform word, for the spread.
     pub(super) random: u64,
 }
@@ -37,10 +39,21 @@ impl Wait {
 
     /// How long to wait, where `remaining` is left before a deadline: max(backoff, hint + U[0, max(base, hint/4)]),
     /// and exactly the hint where it is exact. Only the jitter over the hint is trimmed to fit.
+    ///
+    /// Without a limit on attempts an exact hint is a floor like any other: else a server that answers "exactly at once"
+    /// would be called as fast as it answers, until the deadline or for ever.
     pub(super) fn within(&self, remaining: Option<Duration>) -> Result<Duration, StopReason> {
         let (least, wait) = match self.hint {
             None => (self.backoff, self.backoff),
-            Some(hint) if hint.is_exact() => (hint.wait(), hint.wait()),
+            Some(hint) if hint.is_exact() => {
+                let floor = if self.limited {
+                    Duration::ZERO
+                } else {
+                    self.backoff
+                };
+                let wait = hint.wait().max(floor);
+                (wait, wait)
+            }
             Some(hint) => {
                 let floor = hint.wait();
                 let spread = self.base.max(part(floor, 4));
