@@ -39,6 +39,19 @@ fn known<T: Error + 'static>(any: &dyn Any) -> Option<&(dyn Error + 'static)> {
 #[cfg(feature = "http")]
 fn known_to_http(any: &dyn Any) -> Option<&(dyn Error + 'static)> {
     known::<hyper_util::client::legacy::Error>(any)
+        .or_else(|| known::<hyper::Error>(any))
+        .or_else(|| known::<http::Error>(any))
+        .or_else(|| known_to_http2(any))
+}
+
+#[cfg(feature = "http2")]
+fn known_to_http2(any: &dyn Any) -> Option<&(dyn Error + 'static)> {
+    known::<h2::Error>(any)
+}
+
+#[cfg(all(feature = "http", not(feature = "http2")))]
+fn known_to_http2(_: &dyn Any) -> Option<&(dyn Error + 'static)> {
+    None
 }
 
 #[cfg(not(feature = "http"))]

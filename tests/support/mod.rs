@@ -14,6 +14,10 @@
 #[cfg(feature = "http")]
 pub mod body;
 pub mod breaker;
+#[cfg(feature = "http")]
+pub mod http_policy;
+#[cfg(feature = "http")]
+pub mod pipe;
 
 use std::collections::VecDeque;
 use std::future::Future;
