@@ -56,6 +56,14 @@ assert_impl_all!(RetrySwitch: Send, Sync, Unpin, Clone);
 assert_impl_all!(CallContext: Send, Sync, Unpin, Clone);
 assert_impl_all!(IdempotencyKey: Send, Sync, Unpin, Clone);
 assert_impl_all!(Withdrawal: Send, Sync, Unpin);
+#[cfg(feature = "http")]
+const _: () = {
+    use tower_composure::http::{Dialect, Refined};
+    type Refine = fn(&http::Response<()>, Verdict) -> Verdict;
+    assert_impl_all!(tower_composure::HttpPolicy: Send, Sync, Unpin, Clone);
+    assert_impl_all!(Refined<Refine>: Send, Sync, Unpin, Clone);
+    assert_impl_all!(Dialect: Send, Sync, Unpin, Clone);
+};
 
 // Values and errors.
 assert_impl_all!(Attempt: Send, Sync, Unpin, Copy);

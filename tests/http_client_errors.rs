@@ -335,6 +335,24 @@ async fn why_the_requests_own_body_failed_says_nothing_of_the_request() {
 }
 
 #[tokio::test]
+async fn nor_does_it_without_a_client_of_hyper_util() {
+    let (near, _far) = tokio::io::duplex(1024);
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(near));
+    let (mut sender, connection) = handshake.await.unwrap();
+    tokio::spawn(connection);
+    let refused = || io::Error::from(io::ErrorKind::ConnectionRefused).into();
+    let answer = sender.send_request(post("/", failing(refused)));
+    let error = tokio::time::timeout(LONG, answer)
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(error.is_user());
+    let policy: &dyn Policy<Request<()>, Response, hyper::Error> = &policy();
+    let attempt = Attempt::first(Effect::Write);
+    assert_eq!(policy.classify(&attempt, Err(&error)), Verdict::UNKNOWN);
+}
+
+#[tokio::test]
 async fn case_039_a_write_that_was_not_sent_is_sent_again() {
     let address = server(async |mut stream: TcpStream| {
         read_request(&mut stream).await;

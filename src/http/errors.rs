@@ -90,15 +90,15 @@ fn of_client(error: &legacy::Error) -> Verdict {
     }
 }
 
-/// hyper, with the request on its way. What is below says nothing of it, a refused connection for example: it may be the
-/// cause of the failure of the request's own body. Except for a peer that says it did not look at the stream.
+/// hyper, with the request on its way. What is below says nothing of it, a refused connection for example: it may be
+/// the cause of the failure of the request's own body. Except for a peer that says it did not look at the stream.
 fn of_exchange(error: &hyper::Error) -> Verdict {
     let source = error.source().filter(|_| !error.is_user());
     source.and_then(of_stream).unwrap_or(Verdict::UNKNOWN)
 }
 
-/// A stream of HTTP/2. That the peer refused it is proof that it was not processed (RFC 9113 §8.7). A GOAWAY is none: it
-/// is one for streams above its last identifier only (§6.8), and h2 does not say whether this one is.
+/// A stream of HTTP/2. That the peer refused it is proof that it was not processed (RFC 9113 §8.7). A GOAWAY is none:
+/// it is one for streams above its last identifier only (§6.8), and h2 does not say whether this one is.
 #[cfg(feature = "http2")]
 fn of_stream(link: &(dyn Error + 'static)) -> Option<Verdict> {
     let error = link.downcast_ref::<h2::Error>()?;

@@ -1,5 +1,6 @@
 use ::http::{Extensions, HeaderMap, HeaderName, Method, Request};
 
+use super::retry_after;
 use crate::effect::Effect;
 
 /// What the requests of all HTTP clients have in common.
@@ -30,7 +31,10 @@ impl<B> Head for Request<B> {
     }
 }
 
-/// Whether there is a header of this name with a value: one without is as if it were absent.
+/// Whether there is a header of this name with a value: one without, or with an empty string in quotes, is as if it were
+/// absent.
 pub(crate) fn is_given(headers: &HeaderMap, name: &HeaderName) -> bool {
-    headers.get_all(name).iter().any(|value| !value.is_empty())
+    let values = headers.get_all(name).iter();
+    let mut values = values.map(|value| retry_after::trimmed(value.as_bytes()));
+    values.any(|value| !value.is_empty() && value != b"\"\"")
 }

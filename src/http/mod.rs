@@ -17,17 +17,51 @@
 //! | 429 | `Throttled` |
 //! | 421, 425 | `Throttled`, retried once a call (RFC 9110 §15.5.20, RFC 8470 §5.2) |
 //! | 413 with `Retry-After` | `Throttled` (RFC 9110 §15.5.14) |
+//! | 409 to a request with a key, where [`conflict_means_in_progress`](HttpPolicy::conflict_means_in_progress) says so | `Throttled` (draft-ietf-httpapi-idempotency-key-header §2.7) |
 //! | 500, 501, 505 and other 5xx | `Fault`: a repeat will not help |
-//! | other 4xx | `Rejected` |
+//! | other 4xx, 422 to a used key among them | `Rejected` |
 //!
-//! By error: a connection that was never made is `Refused`, everything else `Unknown`. Never by the text of an error.
+//! A server that knows better says so in `x-should-retry` or `stripe-should-retry`. `false` ends the call with this
+//! response, whatever its verdict, as a hint that is longer than any limit. `true` makes a `Fault` or a 409 to a read
+//! or an idempotent write `Unknown`, so that they are retried. It changes nothing for a write, because it does not say
+//! that it had no effect, for no other 4xx, which is the fault of the request, and for no status that
+//! [`HttpPolicy::status`] settles.
 //!
-//! # `Retry-After`
+//! What only the body says, such as a quota that no wait brings back, is read by a closure: [`HttpPolicy::refine`].
 //!
-//! Read on every outcome that may be retried, as seconds or as any of the three date forms (RFC 9110 §10.2.3, §5.6.7),
-//! a date relative to the response's own `Date` so that a wrong clock does not matter. It is a floor under the backoff. What is
-//! malformed, a weekday that does not fit its date included, is as if it were absent; of several fields the longest valid
-//! one counts; and fractions of a second, though no grammar allows them, are rounded up.
+//! By error, by the types in its chain of sources and never by its text:
+//!
+//! | error | verdict |
+//! |---|---|
+//! | hyper-util's client could not connect: refused, timed out, a name that does not resolve, a handshake cut off, a source that nobody knows | `Refused`: nothing was sent, so it is safe for any method |
+//! | the same, because of an `io::Error` of kind `InvalidData`: certificates and the rest of TLS, as rustls reports them | `Fault` |
+//! | the same, because of a scheme or a host that the connector cannot use | `Rejected` |
+//! | the request itself: a version or method that the client does not support, a target without a host, an `http::Error` | `Rejected` |
+//! | the connection closed before the request was sent on it, and hyper-util says so | `Refused` |
+//! | a stream that an HTTP/2 peer reset with `REFUSED_STREAM` (RFC 9113 §8.7; feature `http2`) | `Refused` |
+//! | any other error of hyper, hyper-util or h2: a connection that broke, a message that was not completed, a reset, a GOAWAY | `Unknown` |
+//! | an `io::Error` of kind `ConnectionRefused`, outside of an exchange | `Refused` |
+//! | [`BreakerOpen`](crate::BreakerOpen) | `Rejected` |
+//! | [`DeadlineExceeded`](crate::DeadlineExceeded) | `Unknown`, or `Refused` where the service was not called |
+//! | everything else, the timeouts of tower and tokio among them | `Unknown` |
+//!
+//! The error is taken for that of this one request. A service that sends several should not hand up the error of a
+//! later one as its own: that this one could not connect says nothing of those before it.
+//!
+//! A GOAWAY is no proof: streams above its last identifier were not processed, those at or below may have been
+//! (RFC 9113 §6.8), and h2 does not say which this one is. Certificate errors of native-tls, an unsupported scheme in
+//! hyper-rustls and failures of a proxy's tunnel have no type that is seen here and count as a failure to connect;
+//! [`HttpPolicy::recognise`] teaches the policy a type.
+//!
+//! # How long a server asks to wait
+//!
+//! `Retry-After` is read on every outcome that may be retried, as seconds or as any of the three date forms
+//! (RFC 9110 §10.2.3, §5.6.7), a date relative to the response's own `Date` so that a wrong clock does not matter; and
+//! `retry-after-ms`, in milliseconds, which as the more exact word of the same server counts before it. It is a floor
+//! under the backoff. What is malformed, a weekday that does not fit its date included, is as if it were absent; of
+//! several fields the longest valid one counts; digits out of range mean very long; and fractions, though no grammar
+//! allows them, are rounded up. Other headers are read where a [`Dialect`] says what they mean, and only where there is
+//! no valid `Retry-After`.
 //!
 //! # Bodies
 //!
@@ -63,27 +97,30 @@
 //! # let _ = policy;
 //! ```
 
+mod answer;
 pub mod collect_body;
+mod date;
+mod dialect;
 mod drain_body;
 mod errors;
 mod head;
 mod policy;
+mod refine;
 pub mod replay_body;
 #[cfg(feature = "reqwest")]
 pub mod reqwest;
 mod response;
-#[warn(
-    clippy::arithmetic_side_effects,
-    reason = "whatever a server sends must not panic"
-)]
 mod retry_after;
+mod structured;
 
 use ::http::HeaderName;
 
 pub use collect_body::{CollectBodyLayer, CollectedBody};
+pub use dialect::Dialect;
 pub use drain_body::{DrainBody, Draining};
 pub(crate) use head::{Head, is_given};
 pub use policy::HttpPolicy;
+pub use refine::Refined;
 pub use replay_body::{ReplayBody, ReplayBodyLayer, ReplayRequest};
 pub use response::error_response;
 

@@ -7,18 +7,19 @@ use std::time::SystemTime;
 use ::http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 
 use super::head::{Head, is_given};
-use super::{IDEMPOTENCY_KEY, collect_body, retry_after};
+use super::{Dialect, IDEMPOTENCY_KEY, collect_body};
 use crate::attempt::Attempt;
 use crate::effect::Effect;
 use crate::policy::Policy;
 use crate::report::CallReport;
-use crate::verdict::{Hint, Verdict};
+use crate::verdict::Verdict;
 use crate::{clock, see};
 
 /// Classifies HTTP by method, status and the types of errors. See the [module](crate::http).
 ///
-/// It works over any body and any error that is `'static`. It sees into `BoxError`, io's and hyper-util's errors and
-/// this crate's own; another error type is registered with [`see`](Self::see), and one that is not is `Unknown`.
+/// It works over any body and any error that is `'static`. It sees into `BoxError`, io's, hyper's and hyper-util's
+/// errors and this crate's own; another error type is registered with [`see`](Self::see) or
+/// [`recognise`](Self::recognise), and one that is not is `Unknown`.
 ///
 /// Cheap to clone: clones share one table.
 #[derive(Clone)]
@@ -27,18 +28,23 @@ pub struct HttpPolicy {
 }
 
 #[derive(Clone)]
-struct Rules {
-    statuses: Vec<(StatusCode, Verdict)>,
+pub(super) struct Rules {
+    pub(super) statuses: Vec<(StatusCode, Verdict)>,
     methods: Vec<(Method, Effect)>,
+    pub(super) dialects: Vec<Dialect>,
     honours_keys: bool,
+    pub(super) conflict_in_progress: bool,
     key_header: HeaderName,
     #[cfg(feature = "reqwest")]
     redirects_keep_method: bool,
     sights: Vec<Sight>,
-    wall: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    types: Vec<Type>,
+    pub(super) wall: Arc<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
 type Sight = Arc<dyn Fn(&dyn Any, &mut dyn FnMut(&(dyn Error + 'static))) + Send + Sync>;
+
+type Type = Arc<dyn Fn(&(dyn Error + 'static)) -> Option<Verdict> + Send + Sync>;
 
 impl HttpPolicy {
     /// The table of the [module](crate::http); keys are not honoured.
@@ -46,11 +52,14 @@ impl HttpPolicy {
         let rules = Rules {
             statuses: Vec::new(),
             methods: Vec::new(),
+            dialects: Vec::new(),
             honours_keys: false,
+            conflict_in_progress: false,
             key_header: IDEMPOTENCY_KEY,
             #[cfg(feature = "reqwest")]
             redirects_keep_method: false,
             sights: Vec::new(),
+            types: Vec::new(),
             wall: Arc::new(clock::wall),
         };
         Self {
@@ -90,7 +99,46 @@ impl HttpPolicy {
         self
     }
 
-    /// The header a key is found in. Default `idempotency-key`. A header without a value is no key.
+    /// States that a 409 to a request with a key means that the first request with this key is still being carried out,
+    /// as the IETF draft has it (§2.7): it is then [`Throttled`](Verdict::Throttled), so the same request with the same
+    /// key comes again after a wait. Default no, because most servers answer 409 to conflicts that no wait resolves;
+    /// where the body says which it is, see [`refine`](Self::refine). A 409 to a request without a key stays
+    /// `Rejected`, and so does any 422: the same key with another payload.
+    ///
+    /// ```
+    /// use http::{Response, StatusCode};
+    /// use tower_composure::{HttpPolicy, Verdict};
+    ///
+    /// // An API whose 409 says in its body whether it is that.
+    /// let policy = HttpPolicy::new()
+    ///     .server_honours_keys(true)
+    ///     .conflict_means_in_progress(true)
+    ///     .refine(|response: &Response<String>, verdict| {
+    ///         let conflict = response.status() == StatusCode::CONFLICT;
+    ///         if conflict && response.body() != "idempotency_key_in_use" {
+    ///             Verdict::Rejected
+    ///         } else {
+    ///             verdict
+    ///         }
+    ///     });
+    /// # let _ = policy;
+    /// ```
+    #[must_use]
+    pub fn conflict_means_in_progress(mut self, in_progress: bool) -> Self {
+        self.rules().conflict_in_progress = in_progress;
+        self
+    }
+
+    /// How this server says when a quota comes back, beyond `Retry-After`. Of several the longest wait counts. Default
+    /// none.
+    #[must_use]
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.rules().dialects.push(dialect);
+        self
+    }
+
+    /// The header a key is found in. Default `idempotency-key`. A header without a value is no key, nor is an empty
+    /// string in quotes.
     #[must_use]
     pub fn key_header(mut self, header: HeaderName) -> Self {
         self.rules().key_header = header;
@@ -128,51 +176,73 @@ impl HttpPolicy {
         self
     }
 
-    /// The wall clock that a date in `Retry-After` is compared with where the response has no `Date`. For tests.
+    /// What errors of a type mean, at any depth of the sources of an error, and by itself where the service's error is
+    /// of this type. It is asked before this crate looks, of the outermost first, and `None` leaves the matter to
+    /// others.
+    ///
+    /// For what cannot be seen without another dependency, such as the certificate errors of native-tls:
+    ///
+    /// ```
+    /// # mod native_tls {
+    /// #     #[derive(Debug)]
+    /// #     pub struct Error;
+    /// #     impl std::fmt::Display for Error {
+    /// #         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str("") }
+    /// #     }
+    /// #     impl std::error::Error for Error {}
+    /// # }
+    /// use tower_composure::{HttpPolicy, Verdict};
+    ///
+    /// let policy = HttpPolicy::new().recognise(|_: &native_tls::Error| Some(Verdict::Fault));
+    /// # let _ = policy;
+    /// ```
+    ///
+    /// Say `Refused` or `Throttled` only where the type proves that the request had no effect: they repeat a write
+    /// without a key. The source of an error of hyper may be what went wrong with the request's own body.
+    #[must_use]
+    pub fn recognise<E, F>(mut self, verdict: F) -> Self
+    where
+        E: Error + 'static,
+        F: Fn(&E) -> Option<Verdict> + Send + Sync + 'static,
+    {
+        let rules = self.rules();
+        rules.types.push(Arc::new(move |error| {
+            error.downcast_ref::<E>().and_then(&verdict)
+        }));
+        self.see::<E>(|error| Some(error))
+    }
+
+    /// The wall clock that a date in `Retry-After` is compared with where the response has no `Date`.
+    /// A time in a [`Dialect`] likewise. For tests.
     #[must_use]
     pub fn wall_clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.rules().wall = Arc::new(now);
         self
     }
 
-    /// What a response means by its head.
-    pub(super) fn of_head(&self, status: StatusCode, headers: &HeaderMap) -> Verdict {
-        let known = self
-            .rules
-            .statuses
-            .iter()
-            .find(|(known, _)| *known == status);
-        let verdict = known.map_or_else(|| of_status(status), |(_, verdict)| *verdict);
-        let may_be_temporary = status == StatusCode::PAYLOAD_TOO_LARGE && known.is_none();
-        if !verdict.is_retryable() && !may_be_temporary {
-            return verdict;
-        }
-        let Some(wait) = retry_after::delay(headers, || (self.rules.wall)()) else {
-            return verdict;
-        };
-        let hint = Hint::after(wait);
-        if may_be_temporary {
-            return Verdict::THROTTLED.with_hint(Some(hint));
-        }
-        let once = verdict.hint().is_some_and(Hint::is_once);
-        verdict.with_hint(Some(if once { hint.once() } else { hint }))
-    }
-
     pub(super) fn of_error<E: 'static>(&self, error: &E) -> Verdict {
         if let Some(error) = see::error(error) {
-            return self.of_chain(error);
+            return self.of_seen(error);
         }
         let mut verdict = None;
         for sight in &self.rules.sights {
-            sight(error, &mut |error| verdict = Some(self.of_chain(error)));
+            sight(error, &mut |error| verdict = Some(self.of_seen(error)));
         }
         verdict.unwrap_or(Verdict::UNKNOWN)
+    }
+
+    fn of_seen(&self, error: &(dyn Error + 'static)) -> Verdict {
+        let types = &self.rules.types;
+        see::chain(error)
+            .find_map(|link| types.iter().find_map(|verdict| verdict(link)))
+            .unwrap_or_else(|| self.of_chain(error))
     }
 
     #[cfg(feature = "reqwest")]
     fn of_chain(&self, error: &(dyn Error + 'static)) -> Verdict {
         super::reqwest::verdict(error, self.rules.redirects_keep_method, |status| {
-            self.of_head(status, &HeaderMap::new())
+            let unmarked = Attempt::first(Effect::Write);
+            self.of_head(unmarked, status, &HeaderMap::new())
         })
     }
 
@@ -182,17 +252,38 @@ impl HttpPolicy {
         super::errors::verdict(error)
     }
 
+    /// What a response means by its head.
+    pub(super) fn of_head(
+        &self,
+        attempt: Attempt,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Verdict {
+        self.rules.of_head(attempt, status, headers)
+    }
+
+    pub(super) fn classify_outcome<B, E: 'static>(
+        &self,
+        attempt: Attempt,
+        outcome: Result<&Response<B>, &E>,
+    ) -> Verdict {
+        match outcome {
+            Ok(response) => match self.of_head(attempt, response.status(), response.headers()) {
+                Verdict::Success if collect_body::is_broken(response) => Verdict::UNKNOWN,
+                verdict => verdict,
+            },
+            Err(error) => self.of_error(error),
+        }
+    }
+
     /// What a request does.
     pub(super) fn of_request(&self, request: &impl Head) -> Effect {
+        let rules = &self.rules;
         let method = request.method();
         let effect = request
             .marked()
             .or_else(|| {
-                let known = self
-                    .rules
-                    .methods
-                    .iter()
-                    .find(|(known, _)| known == method)?;
+                let known = rules.methods.iter().find(|(known, _)| known == method)?;
                 Some(known.1)
             })
             .unwrap_or(match *method {
@@ -200,7 +291,7 @@ impl HttpPolicy {
                 Method::PUT | Method::DELETE => Effect::IdempotentWrite,
                 _ => Effect::Write,
             });
-        if effect == Effect::Write && self.rules.honours_keys && self.has_key(request.headers()) {
+        if effect == Effect::Write && rules.honours_keys && self.has_key(request.headers()) {
             Effect::IdempotentWrite
         } else {
             effect
@@ -209,20 +300,6 @@ impl HttpPolicy {
 
     pub(super) fn has_key(&self, headers: &HeaderMap) -> bool {
         is_given(headers, &self.rules.key_header)
-    }
-}
-
-fn of_status(status: StatusCode) -> Verdict {
-    const ONCE: Verdict = Verdict::Throttled {
-        hint: Some(Hint::after(std::time::Duration::ZERO).once()),
-    };
-    match status.as_u16() {
-        100..=399 => Verdict::Success,
-        408 | 502 | 503 | 504 => Verdict::UNKNOWN,
-        421 | 425 => ONCE,
-        429 => Verdict::THROTTLED,
-        400..=499 => Verdict::Rejected,
-        _ => Verdict::Fault,
     }
 }
 
@@ -241,14 +318,8 @@ impl<A, B, E: 'static> Policy<Request<A>, Response<B>, E> for HttpPolicy {
         self.has_key(request.headers())
     }
 
-    fn classify(&self, _: &Attempt, outcome: Result<&Response<B>, &E>) -> Verdict {
-        match outcome {
-            Ok(response) => match self.of_head(response.status(), response.headers()) {
-                Verdict::Success if collect_body::is_broken(response) => Verdict::UNKNOWN,
-                verdict => verdict,
-            },
-            Err(error) => self.of_error(error),
-        }
+    fn classify(&self, attempt: &Attempt, outcome: Result<&Response<B>, &E>) -> Verdict {
+        self.classify_outcome(*attempt, outcome)
     }
 
     /// Puts the report into the response's extensions. A response without one came at the first attempt.
@@ -262,7 +333,12 @@ impl fmt::Debug for HttpPolicy {
         f.debug_struct("HttpPolicy")
             .field("statuses", &self.rules.statuses)
             .field("methods", &self.rules.methods)
+            .field("dialects", &self.rules.dialects)
             .field("server_honours_keys", &self.rules.honours_keys)
+            .field(
+                "conflict_means_in_progress",
+                &self.rules.conflict_in_progress,
+            )
             .field("key_header", &self.rules.key_header)
             .finish_non_exhaustive()
     }

@@ -159,9 +159,9 @@ impl<E: 'static> Policy<::reqwest::Request, ::reqwest::Response, E> for HttpPoli
         self.has_key(request.headers())
     }
 
-    fn classify(&self, _: &Attempt, outcome: Result<&::reqwest::Response, &E>) -> Verdict {
+    fn classify(&self, attempt: &Attempt, outcome: Result<&::reqwest::Response, &E>) -> Verdict {
         match outcome {
-            Ok(response) => self.of_head(response.status(), response.headers()),
+            Ok(response) => self.of_head(*attempt, response.status(), response.headers()),
             Err(error) => self.of_error(error),
         }
     }

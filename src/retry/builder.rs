@@ -51,7 +51,8 @@ impl<P, R, D> RetryLayerBuilder<P, R, D> {
         self
     }
 
-    /// As many attempts as the deadline and the budget allow. Have both.
+    /// As many attempts as the deadline and the budget allow. Have both. An exact hint, such as gRPC's pushback, is
+    /// then a floor under the backoff, so that a server which says "at once" for ever is not called in a busy loop.
     pub fn unlimited_attempts(mut self) -> Self {
         self.max_attempts = None;
         self

@@ -40,8 +40,8 @@ impl Wait {
     /// How long to wait, where `remaining` is left before a deadline: max(backoff, hint + U[0, max(base, hint/4)]),
     /// and exactly the hint where it is exact. Only the jitter over the hint is trimmed to fit.
     ///
-    /// Without a limit on attempts an exact hint is a floor like any other: else a server that answers "exactly at once"
-    /// would be called as fast as it answers, until the deadline or for ever.
+    /// Without a limit on attempts an exact hint is a floor like any other: else a server that answers "exactly at
+    /// once" would be called as fast as it answers, until the deadline or for ever.
     pub(super) fn within(&self, remaining: Option<Duration>) -> Result<Duration, StopReason> {
         let (least, wait) = match self.hint {
             None => (self.backoff, self.backoff),
