@@ -19,7 +19,7 @@
 #![cfg_attr(feature = "grpc", doc = "- [`grpc`]: the policy for gRPC.")]
 #![cfg_attr(
     feature = "tool",
-    doc = "- [`tool`]: the policy for tools that answer in JSON maps."
+    doc = "- [`tool`]: tools of a language model, which answer in JSON maps."
 )]
 #![cfg_attr(
     feature = "keyed",
@@ -112,7 +112,7 @@ pub use report::{CallReport, StopReason};
 pub use retry::{Backoff, Jitter, RetryLayer, RetryMode, RetrySwitch};
 pub use stack::Stack;
 #[cfg(feature = "tool")]
-pub use tool::ToolPolicy;
+pub use tool::{ToolCall, ToolKeyLayer, ToolPolicy};
 pub use verdict::{Hint, Verdict};
 #[cfg(feature = "http")]
 pub use wire::{AttemptHeaderLayer, DeadlineFromHeaderLayer, DeadlineHeaderLayer};

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "tool"))]
 use super::cells::attempt;
 use super::cells::{frame, set_frame};
 use super::frame::Frame;
@@ -49,7 +49,7 @@ impl KeyInScope {
         Self::starting(self.0.key.clone(), taken)
     }
 
-    #[cfg(feature = "http")]
+    #[cfg(any(feature = "http", feature = "tool"))]
     fn claim(&self) -> IdempotencyKey {
         let before = self.0.taken.fetch_add(1, Ordering::Relaxed);
         if before == 0 {
@@ -127,7 +127,7 @@ fn leave(key: KeyInScope) -> bool {
 
 /// The key for the next request of this attempt: the one in scope, the first time as it is and then with an ordinal.
 /// Where there is none, `mint` makes one; below a retry it stays in scope, so that the next attempt sends it again.
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "tool"))]
 pub(crate) fn claim_key(mint: impl FnOnce() -> IdempotencyKey) -> IdempotencyKey {
     if let Some(in_scope) = key() {
         return in_scope.claim();

@@ -51,7 +51,9 @@ pub(crate) use cells::{
 };
 pub(crate) use frame::Frame;
 pub(crate) use handles::{Lending, PermitScope, Slot, hidden_breaker};
-#[cfg(feature = "http")]
+#[cfg(feature = "tool")]
+pub(crate) use key::KeyInScope;
+#[cfg(any(feature = "http", feature = "tool"))]
 pub(crate) use key::claim_key;
 pub(crate) use key::{SharedKey, key};
 pub use keyed::Keyed;

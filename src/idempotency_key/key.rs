@@ -66,7 +66,7 @@ impl IdempotencyKey {
     }
 
     /// The key of the `ordinal`th request under this one.
-    #[cfg(feature = "http")]
+    #[cfg(any(feature = "http", feature = "tool"))]
     pub(crate) fn nth(&self, ordinal: u32) -> Self {
         Self(format!("{}-{ordinal}", self.0).into())
     }

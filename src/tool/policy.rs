@@ -1,8 +1,11 @@
+use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::hint;
+use super::shape::{self, Failure, Reading};
+use super::{ToolCall, ToolMarks, codes};
 use crate::attempt::Attempt;
 use crate::effect::Effect;
 use crate::policy::Policy;
@@ -11,12 +14,25 @@ use crate::verdict::{Hint, Verdict};
 /// Classifies the maps that tools answer with. See the [module](crate::tool).
 ///
 /// It works over requests of any type and any error that is `'static`; errors are what their types say, as for an
-/// [`Effect`] used as a policy.
+/// [`Effect`] used as a policy and, with the feature `http`, as for an `HttpPolicy`. Where the request is a
+/// [`ToolCall`], its key is the request's key.
+///
+/// Cheap to clone: clones share one table.
 #[derive(Clone)]
 pub struct ToolPolicy<F = Unmarked> {
     effect: F,
-    codes: Vec<(String, Verdict)>,
+    rules: Arc<Rules>,
 }
+
+#[derive(Clone, Default)]
+struct Rules {
+    codes: Vec<(String, Verdict)>,
+    shapes: Vec<Shape>,
+    #[cfg(feature = "http")]
+    errors: crate::http::HttpPolicy,
+}
+
+type Shape = Arc<dyn Fn(&Map<String, Value>) -> Option<Reading<'_>> + Send + Sync>;
 
 /// Every tool is a [`Write`](Effect::Write): nobody has said otherwise.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,11 +40,15 @@ pub struct Unmarked;
 
 impl ToolPolicy {
     /// The table of the [module](crate::tool); every tool is a write.
-    pub const fn new() -> Self {
-        Self {
-            effect: Unmarked,
-            codes: Vec::new(),
-        }
+    pub fn new() -> Self {
+        Self::with_effect(Unmarked)
+    }
+}
+
+impl ToolPolicy<ToolMarks> {
+    /// The table of the [module](crate::tool); each tool is what its mark says, and an unmarked one is a write.
+    pub fn marked(marks: ToolMarks) -> Self {
+        Self::with_effect(marks)
     }
 }
 
@@ -39,6 +59,13 @@ impl Default for ToolPolicy {
 }
 
 impl<F> ToolPolicy<F> {
+    fn with_effect(effect: F) -> Self {
+        Self {
+            effect,
+            rules: Arc::default(),
+        }
+    }
+
     /// What each request does.
     #[must_use]
     pub fn effect_fn<Req, G>(self, effect: G) -> ToolPolicy<G>
@@ -47,7 +74,7 @@ impl<F> ToolPolicy<F> {
     {
         ToolPolicy {
             effect,
-            codes: self.codes,
+            rules: self.rules,
         }
     }
 
@@ -56,58 +83,69 @@ impl<F> ToolPolicy<F> {
     #[must_use]
     pub fn code(mut self, code: impl Into<String>, verdict: Verdict) -> Self {
         let code = code.into();
-        self.codes.retain(|(known, _)| *known != code);
-        self.codes.push((code, verdict));
+        let codes = &mut Arc::make_mut(&mut self.rules).codes;
+        codes.retain(|(known, _)| *known != code);
+        codes.push((code, verdict));
         self
     }
 
-    fn of_map(&self, map: &Map<String, Value>) -> Verdict {
-        let failed = match map.get("status") {
-            Some(status) => status.as_str() == Some("error"),
-            None => map.contains_key("error"),
-        };
-        if !failed {
-            return Verdict::Success;
-        }
-        let Some(error) = map.get("error").and_then(Value::as_object) else {
-            return Verdict::Fault;
-        };
-        let code = error.get("code").and_then(Value::as_str);
-        let verdict = code.map_or(Verdict::Fault, |code| self.of_code(code));
-        let verdict = match error.get("retryable").and_then(Value::as_bool) {
+    /// Another way in which a map says that it failed: one of [`shape`]'s, or a closure. It
+    /// returns `None` for a map that is not of its form.
+    #[must_use]
+    pub fn shape<R>(mut self, read: R) -> Self
+    where
+        R: Fn(&Map<String, Value>) -> Option<Reading<'_>> + Send + Sync + 'static,
+    {
+        let shapes = &mut Arc::make_mut(&mut self.rules).shapes;
+        shapes.push(Arc::new(read));
+        self
+    }
+
+    /// What a map says.
+    pub(super) fn read<'a>(&self, map: &'a Map<String, Value>) -> Reading<'a> {
+        let mut shapes = self.rules.shapes.iter();
+        let read = shapes.find_map(|shape| shape(map));
+        read.unwrap_or_else(|| shape::own(map))
+    }
+
+    fn of_failure(&self, failure: Failure<'_>) -> Verdict {
+        let verdict = failure
+            .code
+            .map_or(Verdict::Fault, |code| self.of_code(code));
+        let verdict = match failure.retryable {
             // It is not retried, and counts for the breaker as what it is.
             Some(false) => return verdict.with_hint(Some(Hint::never())),
             Some(true) if verdict == Verdict::Fault => Verdict::UNKNOWN,
             _ => verdict,
         };
-        verdict.with_hint(hint::wait(error).map(Hint::after))
+        verdict.with_hint(failure.wait.map(Hint::after))
     }
 
     fn of_code(&self, code: &str) -> Verdict {
-        if let Some((_, verdict)) = self.codes.iter().find(|(known, _)| known == code) {
-            return *verdict;
-        }
-        match code {
-            "UNAVAILABLE" | "DEADLINE_EXCEEDED" | "ABORTED" | "CANCELLED" => Verdict::UNKNOWN,
-            "RATE_LIMITED" | "THROTTLED" | "RESOURCE_EXHAUSTED" => Verdict::THROTTLED,
-            "INVALID_ARGUMENT"
-            | "NOT_FOUND"
-            | "ALREADY_EXISTS"
-            | "PERMISSION_DENIED"
-            | "UNAUTHENTICATED"
-            | "FAILED_PRECONDITION"
-            | "OUT_OF_RANGE"
-            | "UNIMPLEMENTED" => Verdict::Rejected,
-            _ if is_about_money(code) => Verdict::Rejected,
-            _ => Verdict::Fault,
-        }
+        let known = self.rules.codes.iter().find(|(known, _)| known == code);
+        known.map_or_else(|| codes::verdict(code), |(_, verdict)| *verdict)
     }
-}
 
-/// A quota that is used up or an account that is not paid looks like throttling, and no wait ends it.
-fn is_about_money(code: &str) -> bool {
-    let code = code.to_ascii_uppercase();
-    matches!(code.as_str(), "QUOTA_EXCEEDED" | "INSUFFICIENT_QUOTA") || code.starts_with("BILLING_")
+    /// A code as the author of the policy wrote it, where it is one of those.
+    pub(super) fn known_code(&self, code: &str) -> Option<&str> {
+        let known = self.rules.codes.iter().find(|(known, _)| known == code);
+        known.map(|(known, _)| known.as_str())
+    }
+
+    #[cfg(feature = "http")]
+    fn of_error<E: 'static>(&self, attempt: Attempt, error: &E) -> Verdict {
+        use ::http::{Request, Response};
+
+        let by_type: &dyn Policy<Request<()>, Response<()>, E> = &self.rules.errors;
+        by_type.classify(&attempt, Err(error))
+    }
+
+    #[cfg(not(feature = "http"))]
+    #[expect(clippy::unused_self, reason = "with `http` it is used")]
+    fn of_error<E: 'static>(&self, attempt: Attempt, error: &E) -> Verdict {
+        let by_type: &dyn Policy<(), (), E> = &attempt.effect();
+        by_type.classify(&attempt, Err(error))
+    }
 }
 
 /// What marks the effect of a request.
@@ -127,18 +165,23 @@ impl<Req, G: Fn(&Req) -> Effect> Marks<Req> for G {
     }
 }
 
-impl<Req, E: 'static, F: Marks<Req>> Policy<Req, Map<String, Value>, E> for ToolPolicy<F> {
+impl<Req: 'static, E: 'static, F: Marks<Req>> Policy<Req, Map<String, Value>, E> for ToolPolicy<F> {
     fn effect(&self, request: &Req) -> Effect {
         self.effect.effect(request)
     }
 
+    fn keyed(&self, request: &Req) -> bool {
+        let request: &dyn Any = request;
+        let call = request.downcast_ref::<ToolCall>();
+        call.is_some_and(|call| call.key.is_some())
+    }
+
     fn classify(&self, attempt: &Attempt, outcome: Result<&Map<String, Value>, &E>) -> Verdict {
-        match outcome {
-            Ok(map) => self.of_map(map),
-            Err(error) => {
-                let by_error: &dyn Policy<Req, (), E> = &attempt.effect();
-                by_error.classify(attempt, Err(error))
-            }
+        match outcome.map(|map| self.read(map)) {
+            Ok(Reading::Success) => Verdict::Success,
+            Ok(Reading::Handled) => Verdict::Rejected,
+            Ok(Reading::Failed(failure)) => self.of_failure(failure),
+            Err(error) => self.of_error(*attempt, error),
         }
     }
 }
@@ -146,7 +189,8 @@ impl<Req, E: 'static, F: Marks<Req>> Policy<Req, Map<String, Value>, E> for Tool
 impl<F> fmt::Debug for ToolPolicy<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ToolPolicy")
-            .field("codes", &self.codes)
+            .field("codes", &self.rules.codes)
+            .field("shapes", &self.rules.shapes.len())
             .finish_non_exhaustive()
     }
 }
