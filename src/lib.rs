@@ -112,7 +112,7 @@ pub use report::{CallReport, StopReason};
 pub use retry::{Backoff, Jitter, RetryLayer, RetryMode, RetrySwitch};
 pub use stack::Stack;
 #[cfg(feature = "tool")]
-pub use tool::{ToolCall, ToolKeyLayer, ToolPolicy};
+pub use tool::{EnvelopeLayer, ToolCall, ToolKeyLayer, ToolPolicy};
 pub use verdict::{Hint, Verdict};
 #[cfg(feature = "http")]
 pub use wire::{AttemptHeaderLayer, DeadlineFromHeaderLayer, DeadlineHeaderLayer};

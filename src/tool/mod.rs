@@ -13,6 +13,7 @@
 //! | [`ToolMarks`] | which tool is a read, an idempotent write or a write |
 //! | [`ToolPolicy`] | what an error or a map means; [`shape`] for the maps of frameworks |
 //! | [`ToolKeyLayer`] | one idempotency key a call |
+//! | [`EnvelopeLayer`] | what the model is told; its fields and their schema are in [`envelope`] |
 //!
 //! # What a map says
 //!
@@ -40,6 +41,7 @@
 //! # The stack of a tool
 //!
 //! ```text
+//! EnvelopeLayer                the model's view of every ending
 //!   ToolKeyLayer                 one key a call, in scope for all that the tool does
 //!     ToolSet                      routes by name
 //!       Stack                        breaker, deadlines, budget, retry: one for each dependency
@@ -64,6 +66,7 @@
 //! use std::sync::atomic::{AtomicU32, Ordering};
 //! use serde_json::json;
 //! use tower::{ServiceBuilder, ServiceExt, util::BoxCloneSyncService};
+//! use tower_composure::tool::{EnvelopeLayer, ToolCall, ToolKeyLayer, ToolMarks, ToolSet, tool_fn};
 //! use tower_composure::{Stack, ToolPolicy};
 //!
 //! let marks = ToolMarks::new().read("balance").idempotent_write("charge");
@@ -77,6 +80,7 @@
 //!     })
 //! }));
 //! let tools = ServiceBuilder::new()
+//!     .layer(EnvelopeLayer::new(policy))
 //!     .layer(ToolKeyLayer::new().marks(marks))
 //!     .service(ToolSet::builder().tool("balance", BoxCloneSyncService::new(balance)).build()?);
 //! assert_eq!(tools.oneshot(ToolCall::new("balance")).await?["balance"], 7);
@@ -86,6 +90,7 @@
 mod call;
 mod codes;
 mod derive;
+pub mod envelope;
 mod hint;
 mod key;
 mod marks;
@@ -95,6 +100,7 @@ pub mod shape;
 mod tool_fn;
 
 pub use call::{ToolCall, ToolResponse};
+pub use envelope::EnvelopeLayer;
 pub use key::{ToolKeyFuture, ToolKeyLayer, ToolKeyService};
 pub use marks::ToolMarks;
 pub use policy::{ToolPolicy, Unmarked};
