@@ -123,6 +123,8 @@ pub use policy::HttpPolicy;
 pub use refine::Refined;
 pub use replay_body::{ReplayBody, ReplayBodyLayer, ReplayRequest};
 pub use response::error_response;
+#[cfg(feature = "tool")]
+pub(crate) use retry_after::delay as retry_after_of;
 
 /// Host and port of a request's target, as the key of a [keyed](crate::BudgetLayer) budget or breaker. A user and a
 /// password before them are left out: keys are names, and names are printed. `None` where the target is a path alone.

@@ -29,7 +29,7 @@ pub(super) enum Unit {
 /// and RFC 9110 does not say what several of them mean: the longest valid one is waited for, since the shortest could
 /// be an early retry. What is malformed is as if it were absent. A date that has passed is a wait of zero, which is not
 /// the same as no hint.
-pub(super) fn delay(headers: &HeaderMap, wall: &impl Fn() -> SystemTime) -> Option<Duration> {
+pub(crate) fn delay(headers: &HeaderMap, wall: &impl Fn() -> SystemTime) -> Option<Duration> {
     longest_number(headers, &RETRY_AFTER_MS, Unit::Millis).or_else(|| {
         let now = || date::present(headers, wall);
         let values = headers.get_all(RETRY_AFTER).iter();

@@ -94,6 +94,8 @@ pub mod envelope;
 mod hint;
 mod key;
 mod marks;
+#[cfg(feature = "http")]
+pub mod operation;
 mod policy;
 mod set;
 pub mod shape;
@@ -103,6 +105,8 @@ pub use call::{ToolCall, ToolResponse};
 pub use envelope::EnvelopeLayer;
 pub use key::{ToolKeyFuture, ToolKeyLayer, ToolKeyService};
 pub use marks::ToolMarks;
+#[cfg(feature = "http")]
+pub use operation::HttpOperation;
 pub use policy::{ToolPolicy, Unmarked};
 pub use set::{ToolSet, ToolSetBuilder, ToolSetFuture};
 pub use tool_fn::{IntoToolResponse, ToolFn, ToolFnFuture, tool_fn};

@@ -1,0 +1,115 @@
+//! The request of a call. Pure.
+
+use std::fmt::Write;
+
+use ::http::header::{ACCEPT, CONTENT_TYPE};
+use ::http::{HeaderValue, Method, Request};
+use serde_json::{Map, Value};
+
+use super::layer::{Part, Plan};
+use crate::idempotency_key::IdempotencyKey;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// The request, or nothing where the arguments make none.
+pub(super) fn of(
+    plan: &Plan,
+    args: Map<String, Value>,
+    key: Option<&IdempotencyKey>,
+) -> Option<Request<Vec<u8>>> {
+    let mut left = args;
+    let mut target = path(plan, &mut left)?;
+    let has_body = matches!(plan.method, Method::POST | Method::PUT | Method::PATCH);
+    let mut pairs: Vec<(String, Value)> = Vec::new();
+    for name in &plan.query {
+        pairs.extend(left.remove_entry(name));
+    }
+    if !has_body {
+        pairs.extend(std::mem::take(&mut left));
+    }
+    add_query(&mut target, pairs)?;
+
+    let mut request = Request::builder()
+        .method(plan.method.clone())
+        .uri(target)
+        .header(ACCEPT, JSON);
+    let body = if has_body {
+        request = request.header(CONTENT_TYPE, JSON);
+        serde_json::to_vec(&left).ok()?
+    } else {
+        Vec::new()
+    };
+    if matches!(plan.method, Method::POST | Method::PATCH) {
+        if let Some(key) = key {
+            let mut value = HeaderValue::from_str(key.as_str()).ok()?;
+            value.set_sensitive(true);
+            request = request.header(plan.key_header.clone(), value);
+        }
+    }
+    request.body(body).ok()
+}
+
+fn path(plan: &Plan, left: &mut Map<String, Value>) -> Option<String> {
+    let mut target = String::new();
+    let mut used = Vec::new();
+    for part in &plan.path {
+        match part {
+            Part::Text(text) => target.push_str(text),
+            Part::Argument(name) => {
+                let value = text(left.get(name)?)?;
+                // A dot segment would be another path (RFC 3986 §5.2.4), and an empty one mostly is too.
+                if matches!(value.as_str(), "" | "." | "..") {
+                    return None;
+                }
+                encode(&mut target, &value);
+                used.push(name);
+            }
+        }
+    }
+    for name in used {
+        left.remove(name);
+    }
+    Some(target)
+}
+
+/// A list is its items, one pair each, as `OpenAPI` has it by default.
+fn add_query(target: &mut String, pairs: Vec<(String, Value)>) -> Option<()> {
+    let mut separator = '?';
+    for (name, value) in pairs {
+        let items = match value {
+            Value::Null => continue,
+            Value::Array(items) => items,
+            one => vec![one],
+        };
+        for item in items {
+            let item = text(&item)?;
+            target.push(separator);
+            encode(target, &name);
+            target.push('=');
+            encode(target, &item);
+            separator = '&';
+        }
+    }
+    Some(())
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Percent-encoding of everything but the unreserved characters (RFC 3986 §2.3).
+fn encode(target: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            target.push(char::from(byte));
+        } else {
+            // Writing into a string does not fail.
+            let _ = write!(target, "%{byte:02X}");
+        }
+    }
+}
