@@ -227,3 +227,50 @@ async fn a_stack_can_be_boxed() {
     let boxed: BoxCloneService<u32, u32, BoxError> = BoxCloneService::new(stack.layer(Plain));
     assert_eq!(boxed.oneshot(7).await.unwrap(), 7);
 }
+
+#[cfg(feature = "tool")]
+mod tool {
+    use std::convert::Infallible;
+    use std::future::{Pending, Ready};
+
+    use serde_json::Value;
+    use static_assertions::assert_impl_all;
+    use tower::util::BoxCloneSyncService;
+    use tower_composure::tool::envelope::{EnvelopeFuture, EnvelopeService};
+    use tower_composure::tool::shape::{Failure, Reading};
+    use tower_composure::tool::{
+        EnvelopeLayer, ToolCall, ToolFn, ToolFnFuture, ToolKeyFuture, ToolKeyLayer, ToolKeyService,
+        ToolMarks, ToolPolicy, ToolResponse, ToolSet, ToolSetBuilder, ToolSetFuture,
+    };
+
+    type Plain = ToolFn<fn(ToolCall) -> Ready<Result<Value, Infallible>>>;
+    type Boxed = BoxCloneSyncService<ToolCall, ToolResponse, Infallible>;
+
+    assert_impl_all!(ToolCall: Send, Sync, Unpin, Clone);
+    assert_impl_all!(ToolMarks: Send, Sync, Unpin, Clone);
+    assert_impl_all!(ToolPolicy: Send, Sync, Unpin, Clone);
+    assert_impl_all!(ToolKeyLayer: Send, Sync, Unpin, Clone);
+    assert_impl_all!(EnvelopeLayer: Send, Sync, Unpin, Clone);
+    assert_impl_all!(Failure<'static>: Send, Sync, Unpin, Copy);
+    assert_impl_all!(Reading<'static>: Send, Sync, Unpin, Copy);
+    assert_impl_all!(Plain: Send, Sync, Unpin, Clone);
+    assert_impl_all!(ToolSet<Boxed>: Send, Sync, Unpin, Clone);
+    assert_impl_all!(ToolSetBuilder<Boxed>: Send, Sync, Unpin);
+    assert_impl_all!(ToolKeyService<Plain>: Send, Sync, Unpin, Clone);
+    assert_impl_all!(EnvelopeService<Plain, ToolMarks>: Send, Sync, Unpin, Clone);
+    assert_impl_all!(ToolFnFuture<Pending<()>>: Send, Sync, Unpin);
+    assert_impl_all!(ToolKeyFuture<Pending<()>>: Send, Sync, Unpin);
+    assert_impl_all!(ToolSetFuture<Boxed>: Send);
+    assert_impl_all!(EnvelopeFuture<Pending<()>, Infallible, ToolMarks>: Send, Sync, Unpin);
+
+    #[cfg(feature = "http")]
+    mod http {
+        use super::*;
+        use tower_composure::tool::HttpOperation;
+        use tower_composure::tool::operation::{HttpTool, HttpToolFuture};
+
+        assert_impl_all!(HttpOperation: Send, Sync, Unpin, Clone);
+        assert_impl_all!(HttpTool<Boxed>: Send, Sync, Unpin, Clone);
+        assert_impl_all!(HttpToolFuture<Pending<()>>: Send, Sync, Unpin);
+    }
+}

@@ -105,7 +105,7 @@ fn client() -> Client {
             .build_http();
     Client::new(
         client
-            .map_request(|request: Request<Vec<u8>>| request.map(|body| Full::from(body)))
+            .map_request(|request: Request<Vec<u8>>| request.map(Full::from))
             .map_err(BoxError::from)
             .and_then(whole),
     )

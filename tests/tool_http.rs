@@ -1,10 +1,6 @@
 //! HTTP operations as tools: what is sent, and what is made of the answer.
 #![cfg(all(not(loom), feature = "tool", feature = "http"))]
-#![expect(
-    clippy::unwrap_used,
-    clippy::needless_pass_by_value,
-    reason = "a test may, and json! gives a value"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod support;
 

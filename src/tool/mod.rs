@@ -9,11 +9,15 @@
 //! |---|---|
 //! | [`ToolCall`] | a call as a model asks for it: `name`, `args`, `invocation_id`, `function_call_id`, `key` |
 //! | [`ToolResponse`] | the JSON map that a tool answers with |
-//! | [`tool_fn`], [`ToolSet`] | a tool from an async function; tools behind one service, routed by name |
+//! | [`tool_fn()`], [`ToolSet`] | a tool from an async function; tools behind one service, routed by name |
 //! | [`ToolMarks`] | which tool is a read, an idempotent write or a write |
 //! | [`ToolPolicy`] | what an error or a map means; [`shape`] for the maps of frameworks |
 //! | [`ToolKeyLayer`] | one idempotency key a call |
 //! | [`EnvelopeLayer`] | what the model is told; its fields and their schema are in [`envelope`] |
+#![cfg_attr(
+    feature = "http",
+    doc = "| [`HttpOperation`] | a tool from an HTTP client |"
+)]
 //!
 //! # What a map says
 //!
