@@ -78,7 +78,7 @@ fn failed(status: StatusCode, body: Option<Value>, wait: Option<Duration>) -> To
 }
 
 /// The code of a status that is no success.
-const fn code(status: StatusCode) -> &'static str {
+fn code(status: StatusCode) -> &'static str {
     match status.as_u16() {
         400 | 413 | 422 => "INVALID_ARGUMENT",
         401 => "UNAUTHENTICATED",
