@@ -2,7 +2,6 @@
 #![cfg(all(not(loom), feature = "tool"))]
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::needless_pass_by_value,
     reason = "a test may, and json! gives a value"
 )]
@@ -13,19 +12,17 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use support::envelope::{SECRET, short, shown};
 use support::{Readiness, Script, Step};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt};
-use tower_composure::tool::envelope::SCHEMA;
 use tower_composure::tool::{EnvelopeLayer, ToolCall, ToolMarks, ToolResponse, ToolSet, tool_fn};
 use tower_composure::{
     Backoff, BoxError, Budget, CircuitBreaker, DeadlineLayer, Jitter, RetryLayer, RetryMode, Stack,
-    StopReason, ToolPolicy, Verdict,
+    ToolPolicy, Verdict,
 };
 
 type Steps = Vec<Step<ToolResponse, &'static str>>;
 type Tool = Script<ToolCall, ToolResponse, &'static str>;
-
-const SECRET: &str = "https://u:SECRET@10.0.0.7/p?card=4242";
 
 fn map(value: Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap()
@@ -97,79 +94,6 @@ async fn told(tool: &str, steps: Steps) -> Value {
 
 fn call(tool: &str) -> ToolCall {
     ToolCall::new(tool).arg("card", SECRET)
-}
-
-/// An envelope, checked against its schema and for what must not be in it.
-fn shown(answer: Result<ToolResponse, Infallible>) -> Value {
-    let Ok(map) = answer;
-    let value = Value::Object(map);
-    if value["status"] == "error" {
-        check(&value);
-    }
-    value
-}
-
-fn check(value: &Value) {
-    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    conforms(&schema, value, "envelope");
-    let text = value.to_string();
-    assert!(!text.contains("SECRET") && !text.contains("4242"), "{text}");
-    let known = &schema["properties"]["error"]["properties"]["code"]["examples"];
-    let code = &value["error"]["code"];
-    let is_known = known.as_array().unwrap().contains(code);
-    assert!(is_known || code == "CARD_DECLINED", "{code}");
-    let action = value["action"].as_str().unwrap();
-    assert_eq!(value["retryable"], action == "retry_later");
-    assert_eq!(value.get("retry_after").is_some(), action == "retry_later");
-    assert!(value.get("check_with").is_none() || action == "check_state");
-}
-
-/// The part of JSON Schema that the schema uses; anything else in it fails the test.
-fn conforms(schema: &Value, value: &Value, at: &str) {
-    for (word, rule) in schema.as_object().unwrap() {
-        let holds = match word.as_str() {
-            "$schema" | "title" | "description" | "examples" => true,
-            "const" => value == rule,
-            "enum" => rule.as_array().unwrap().contains(value),
-            "minimum" => value.as_u64().unwrap() >= rule.as_u64().unwrap(),
-            "type" => match rule.as_str().unwrap() {
-                "object" => value.is_object(),
-                "string" => value.is_string(),
-                "boolean" => value.is_boolean(),
-                "integer" => value.is_u64(),
-                other => panic!("a type that this test does not know: {other}"),
-            },
-            "required" => {
-                let mut fields = rule.as_array().unwrap().iter();
-                fields.all(|field| value.get(field.as_str().unwrap()).is_some())
-            }
-            "additionalProperties" => {
-                let known = &schema["properties"];
-                let mut names = value.as_object().unwrap().keys();
-                rule == &json!(false) && names.all(|name| known.get(name).is_some())
-            }
-            "properties" => {
-                for (name, inner) in rule.as_object().unwrap() {
-                    if let Some(field) = value.get(name) {
-                        conforms(inner, field, name);
-                    }
-                }
-                true
-            }
-            other => panic!("a word that this test does not know: {other}"),
-        };
-        assert!(holds, "{at}: {word} of {value}");
-    }
-}
-
-/// `code`, `action`, `reason` and `attempts`.
-fn short(value: &Value) -> (&str, &str, &str, u64) {
-    (
-        value["error"]["code"].as_str().unwrap(),
-        value["action"].as_str().unwrap(),
-        value["reason"].as_str().unwrap(),
-        value["attempts"].as_u64().unwrap(),
-    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -459,44 +383,4 @@ async fn retries_that_are_switched_off() {
         short(&told),
         ("UNAVAILABLE", "retry_later", "switched_off", 1)
     );
-}
-
-#[test]
-fn the_schema_knows_every_reason() {
-    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    let reasons = schema["properties"]["reason"]["enum"].as_array().unwrap();
-    for reason in [
-        StopReason::Nested,
-        StopReason::Attempts,
-        StopReason::OutcomeUnknown,
-        StopReason::NotReplayable,
-        StopReason::SwitchedOff,
-        StopReason::BreakerOpen,
-        StopReason::Probe,
-        StopReason::HintExceedsLimit,
-        StopReason::Deadline,
-        StopReason::BudgetExhausted,
-        StopReason::ObserveOnly,
-    ] {
-        assert!(reasons.contains(&json!(reason.as_str())), "{reason:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_policy_reads_an_envelope_as_the_failure_that_it_tells() {
-    use tower_composure::{Attempt, Effect, Policy};
-
-    let verdict = |told: &Value| {
-        let policy: &dyn Policy<ToolCall, ToolResponse, Infallible> = &policy();
-        policy.classify(&Attempt::first(Effect::Write), Ok(&map(told.clone())))
-    };
-    let unknown = told("write", vec![Step::Err("reset")]).await;
-    assert!(verdict(&unknown).is_unknown(), "unknown stays unknown");
-    let busy = told("write", vec![failed("BUSY")]).await;
-    let wait = verdict(&busy).hint().unwrap().wait();
-    assert_eq!(wait, Duration::from_secs(5));
-    let fault = told("write", vec![failed("INTERNAL")]).await;
-    assert_eq!(verdict(&fault), Verdict::Fault);
-    let rejected = told("write", vec![failed("NOT_FOUND")]).await;
-    assert_eq!(verdict(&rejected), Verdict::Rejected);
 }

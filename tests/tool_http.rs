@@ -124,17 +124,18 @@ async fn arguments_that_make_no_request_are_rejected_before_anything_is_sent() {
     assert_eq!(sent(get, call).await, None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_rejected_call_gives_its_readiness_back() {
     let client = Client::new([Step::Ok(Response::default())]);
     let limited = ServiceBuilder::new().concurrency_limit(1).service(client);
     let mut tool = charge().layer(limited);
-    for _ in 0..3 {
-        let tool = tool.ready().await.unwrap();
-        tool.call(ToolCall::new("charge")).await.unwrap();
-    }
+    let mut other = tool.clone();
+    let ready = tool.ready().await.unwrap();
+    ready.call(ToolCall::new("charge")).await.unwrap();
+    let ready = tokio::time::timeout(Duration::from_secs(1), other.ready()).await;
     let call = ToolCall::new("charge").arg("order", 7);
-    tool.ready().await.unwrap().call(call).await.unwrap();
+    let other = ready.unwrap().unwrap();
+    assert_eq!(other.call(call).await.unwrap()["status"], "ok");
 }
 
 #[test]
@@ -279,6 +280,16 @@ async fn case_147_a_final_code_in_the_body_beats_a_status_that_may_be_temporary(
     assert_eq!(verdict(&rejected), Verdict::Rejected);
     let never = answer(503, &[], r#"{"error": {"code": "x", "retryable": false}}"#).await;
     assert_eq!(verdict(&never).hint(), Some(Hint::never()));
+    // A 503 leaves the outcome open, so its code stays; only the retry is ruled out.
+    let open = answer(503, &[], &body("QUOTA_EXCEEDED")).await;
+    assert_eq!(
+        verdict(&open),
+        Verdict::Unknown {
+            hint: Some(Hint::never())
+        }
+    );
+    let broken = answer(500, &[], &body("NOT_FOUND")).await;
+    assert_eq!(verdict(&broken), Verdict::Fault);
     let always = answer(500, &[], r#"{"error": {"code": "x", "retryable": true}}"#).await;
     assert_eq!(verdict(&always), Verdict::Fault);
 }

@@ -206,6 +206,8 @@ async fn no_part_of_a_key_runs_into_the_next() {
     )
     .await;
     assert!(a != b && b != c && a != c);
+    let [one, two] = keys(&layer, [call("a", "b", "d"), call("a", "c", "d")]).await;
+    assert_ne!(one, two, "two tools");
     let [empty, none] = keys(
         &layer,
         [call("", "x", "d"), ToolCall::new("x").function_call_id("d")],

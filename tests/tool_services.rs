@@ -273,6 +273,9 @@ fn a_flag_or_a_wait_beside_the_error_counts() {
     let both = json!({"error": {"code": "UNAVAILABLE", "retry_after": 2, "retryable": true}, "retry_after": 9});
     let hint = Some(Hint::after(Duration::from_secs(9)));
     assert_eq!(verdict(&policy, both), Verdict::Unknown { hint });
+    let at_odds = json!({"error": {"code": "UNAVAILABLE", "retryable": true}, "retryable": false});
+    let never = Some(Hint::never());
+    assert_eq!(verdict(&policy, at_odds), Verdict::Unknown { hint: never });
 }
 
 #[test]

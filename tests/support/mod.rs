@@ -14,6 +14,8 @@
 #[cfg(feature = "http")]
 pub mod body;
 pub mod breaker;
+#[cfg(feature = "tool")]
+pub mod envelope;
 #[cfg(feature = "http")]
 pub mod http_policy;
 #[cfg(feature = "http")]

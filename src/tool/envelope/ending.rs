@@ -26,6 +26,8 @@ pub(super) struct Ending<'a> {
 pub(super) enum How<'a> {
     /// A map that says it failed.
     Map(Option<&'a str>),
+    /// A map in which somebody tells the model already what to do.
+    Handled,
     /// A breaker that refused, and how long it stays open.
     BreakerOpen(Duration),
     /// A deadline, and whether the tool had been called.
@@ -91,6 +93,12 @@ impl Ending<'_> {
         map
     }
 
+    /// Whether there is something to tell: somebody else's guidance is as good, unless it does not know that the outcome
+    /// is unknown.
+    pub(super) fn needs_envelope(&self) -> bool {
+        !matches!(self.how, How::Handled) || self.is_unknown()
+    }
+
     /// Whether the call may have changed something. Once any attempt may have, no later outcome takes that back.
     fn is_unknown(&self) -> bool {
         let before = self.report.is_some_and(|report| report.outcome_unknown());
@@ -100,7 +108,7 @@ impl Ending<'_> {
     /// Whether this outcome is one of a tool that was called.
     const fn was_called(&self) -> bool {
         match self.how {
-            How::Map(_) | How::Error => true,
+            How::Map(_) | How::Handled | How::Error => true,
             How::Deadline { called } => called,
             How::BreakerOpen(_) | How::NotReady => false,
         }
@@ -122,7 +130,7 @@ impl Ending<'_> {
             {
                 return Action::FixArguments;
             }
-            How::Map(_) | How::Error => return Action::DoNotRetry,
+            How::Map(_) | How::Handled | How::Error => return Action::DoNotRetry,
         };
         match wait {
             // Until somebody says otherwise: there is no time to name.

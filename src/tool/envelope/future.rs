@@ -13,6 +13,7 @@ use crate::attempt::Attempt;
 use crate::circuit_breaker::BreakerOpen;
 use crate::deadline::DeadlineExceeded;
 use crate::policy::Policy;
+use crate::tool::shape::Reading;
 use crate::tool::{ToolCall, ToolPolicy, ToolResponse};
 use crate::{context, see};
 
@@ -125,6 +126,7 @@ where
         outcome => outcome,
     };
     let how = match &outcome {
+        Ok(map) if config.policy.read(map) == Reading::Handled => How::Handled,
         Ok(map) => How::of_map(&config.policy, map),
         Err(_) if !called => How::NotReady,
         Err(error) => of_error(error),
@@ -135,6 +137,9 @@ where
         effect: attempt.effect(),
         report: context::published(),
     };
+    if let (Ok(map), false) = (&outcome, ending.needs_envelope()) {
+        return map.clone();
+    }
     let settings = Settings {
         retry_after: config.retry_after,
         check_with,

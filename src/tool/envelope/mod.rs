@@ -41,6 +41,7 @@
 //! | **any attempt of a write may have had its effect**, whatever came after it | `OUTCOME_UNKNOWN` | `check_state` |
 //! | `INVALID_ARGUMENT`, `OUT_OF_RANGE`, `NOT_FOUND` | that code | `fix_arguments` |
 //! | any other rejection | its code, or `REJECTED` | `do_not_retry` |
+//! | a map in which somebody else has told the model what to do ([`Handled`](crate::tool::shape::Reading::Handled)) | none: it comes up as it is, unless the outcome is unknown | |
 //! | a fault | `INTERNAL` | `do_not_retry` |
 //! | the tool says that it is not retryable, a breaker is forced open | as above | `do_not_retry` |
 //!

@@ -23,9 +23,9 @@
 //! Neither the status nor the body overrules a failure that the other one tells. The code is that of the status: 400, 413,
 //! 422 `INVALID_ARGUMENT`; 401 `UNAUTHENTICATED`; 403 `PERMISSION_DENIED`; 404, 410 `NOT_FOUND`; 409 `ALREADY_EXISTS`; 408,
 //! 504 `DEADLINE_EXCEEDED`; 421, 425, 429 `RATE_LIMITED`; 502, 503 `UNAVAILABLE`; other 3xx and 4xx
-//! `FAILED_PRECONDITION`; other 5xx `INTERNAL`. Where the status may be temporary and the body has a code that is final
-//! (a quota that is used up), that one counts, and so does `"retryable": false`. `error.retry_after` is the longer of
-//! `Retry-After` (RFC 9110 §10.2.3) and what the body asks for.
+//! `FAILED_PRECONDITION`; other 5xx `INTERNAL`. Where the body has a code that is final (a quota that is used up), or
+//! says `"retryable": false`, the map is not retryable, and the code is the body's in place of `RATE_LIMITED`.
+//! `error.retry_after` is the longer of `Retry-After` (RFC 9110 §10.2.3) and what the body asks for.
 //!
 //! # Where in the stack
 //!

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::http::retry_after_of;
 use crate::tool::shape::{self, Reading};
 use crate::tool::{ToolResponse, codes};
+use crate::verdict::Verdict;
 
 pub(super) fn map<B: AsRef<[u8]>>(
     response: &Response<B>,
@@ -56,17 +57,18 @@ fn failed(status: StatusCode, body: Option<Value>, wait: Option<Duration>) -> To
         _ => None,
     };
     let by_status = code(status);
-    let is_temporary = codes::verdict(by_status).is_retryable();
-    let by_body = told
-        .and_then(|told| codes::rejection(told.code?))
-        .filter(|_| is_temporary);
-    let mut map = codes::failure(by_body.unwrap_or(by_status));
+    let is_final = told.and_then(|told| codes::rejection(told.code?));
+    // What a limit refused had no effect. Of the other statuses that may be temporary nobody knows it, whatever their
+    // bodies say, and the code has to stay one that says so.
+    let is_limit = matches!(codes::verdict(by_status), Verdict::Throttled { .. });
+    let mut map = codes::failure(is_final.filter(|_| is_limit).unwrap_or(by_status));
     if let Some(error) = map.get_mut("error").and_then(Value::as_object_mut) {
         let wait = wait.max(told.and_then(|told| told.wait));
         if let Some(wait) = wait {
             error.insert("retry_after".to_owned(), whole_seconds(wait).into());
         }
-        if told.and_then(|told| told.retryable) == Some(false) {
+        let says_so = told.and_then(|told| told.retryable) == Some(false);
+        if says_so || is_final.is_some() {
             error.insert("retryable".to_owned(), false.into());
         }
     }

@@ -1,0 +1,147 @@
+//! The form of the envelope: its schema, and what others make of it.
+#![cfg(all(not(loom), feature = "tool"))]
+#![expect(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    reason = "a test may, and json! gives a value"
+)]
+
+mod support;
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use support::envelope::{SECRET, check, short, shown};
+use support::{Script, Step, paused};
+use tower::{ServiceBuilder, ServiceExt};
+use tower_composure::tool::envelope::SCHEMA;
+use tower_composure::tool::{EnvelopeLayer, ToolCall, ToolMarks, ToolResponse, shape};
+use tower_composure::{Attempt, Effect, Policy, RetryLayer, StopReason, ToolPolicy, Verdict};
+
+type Tool = Script<ToolCall, ToolResponse, &'static str>;
+
+fn map(value: Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap()
+}
+
+fn policy() -> ToolPolicy<ToolMarks> {
+    ToolPolicy::marked(ToolMarks::new().read("read").idempotent_write("keyed"))
+        .code("BUSY", Verdict::REFUSED)
+        .shape(shape::adk)
+        .shape(shape::mcp)
+}
+
+fn error(code: &str) -> Step<ToolResponse, &'static str> {
+    Step::Ok(map(json!({"status": "error", "error": {"code": code}})))
+}
+
+async fn answer(tool: &str, steps: Vec<Step<ToolResponse, &'static str>>) -> ToolResponse {
+    let service = ServiceBuilder::new()
+        .layer(EnvelopeLayer::new(policy()))
+        .layer(
+            RetryLayer::builder(policy())
+                .max_attempts(2)
+                .build()
+                .unwrap(),
+        )
+        .service(Tool::new(steps));
+    let Ok(answer) = service
+        .oneshot(ToolCall::new(tool).arg("card", SECRET))
+        .await;
+    answer
+}
+
+async fn told(tool: &str, steps: Vec<Step<ToolResponse, &'static str>>) -> Value {
+    shown(Ok(answer(tool, steps).await))
+}
+
+#[test]
+fn the_schema_knows_every_reason() {
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let reasons = schema["properties"]["reason"]["enum"].as_array().unwrap();
+    for reason in [
+        StopReason::Nested,
+        StopReason::Attempts,
+        StopReason::OutcomeUnknown,
+        StopReason::NotReplayable,
+        StopReason::SwitchedOff,
+        StopReason::BreakerOpen,
+        StopReason::Probe,
+        StopReason::HintExceedsLimit,
+        StopReason::Deadline,
+        StopReason::BudgetExhausted,
+        StopReason::ObserveOnly,
+    ] {
+        assert!(reasons.contains(&json!(reason.as_str())), "{reason:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_reads_an_envelope_as_the_failure_that_it_tells() {
+    let verdict = |told: &Value| {
+        let policy: &dyn Policy<ToolCall, ToolResponse, Infallible> = &policy();
+        policy.classify(&Attempt::first(Effect::Write), Ok(&map(told.clone())))
+    };
+    let unknown = told("write", vec![Step::Err("reset")]).await;
+    assert!(verdict(&unknown).is_unknown(), "unknown stays unknown");
+    let busy = told("write", vec![error("BUSY")]).await;
+    let wait = verdict(&busy).hint().unwrap().wait();
+    assert_eq!(wait, Duration::from_secs(5));
+    let fault = told("write", vec![error("INTERNAL")]).await;
+    assert_eq!(verdict(&fault), Verdict::Fault);
+    let rejected = told("write", vec![error("NOT_FOUND")]).await;
+    assert_eq!(verdict(&rejected), Verdict::Rejected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn guidance_that_somebody_else_wrote_comes_up_unless_it_hides_an_unknown_outcome() {
+    let guidance = json!({
+        "response_type": "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN",
+        "reflection_guidance": "Check the order number.",
+    });
+    let step = || Step::Ok(map(guidance.clone()));
+    let told_write = told("write", vec![step()]).await;
+    assert_eq!(told_write, guidance);
+    let told_keyed = told("keyed", vec![error("UNAVAILABLE"), step()]).await;
+    assert_eq!(short(&told_keyed).0, "OUTCOME_UNKNOWN");
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "(error|ok|UNAVAILABLE|NOT_FOUND|BUSY|billing_x|SECRET|[0-9.]{1,9}s|\\PC{0,8})"
+            .prop_map(Value::from),
+    ];
+    let key =
+        "(status|error|code|retryable|retryDelay|retry_after|details|isError|error_code|action)";
+    leaf.prop_recursive(3, 24, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(key, inner, 0..6)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_failure_is_told_in_the_form_of_the_schema(
+        value in any_json(),
+        tool in "(read|keyed|write)",
+    ) {
+        if let Value::Object(map) = value {
+            let by_policy: &dyn Policy<ToolCall, ToolResponse, Infallible> = &policy();
+            let verdict = by_policy.classify(&Attempt::first(Effect::Write), Ok(&map));
+            let told = paused(async || answer(&tool, vec![Step::Ok(map.clone())]).await);
+            if verdict.is_success() {
+                prop_assert_eq!(told, map);
+            } else {
+                check(&Value::Object(told));
+            }
+        }
+    }
+}
