@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use support::{Script, Step};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 use tower_composure::tool::{ToolCall, ToolKeyLayer, ToolMarks, ToolResponse, tool_fn};
-use tower_composure::{CallContext, IdempotencyKey, RetryLayer, Stack, ToolPolicy};
+use tower_composure::{CallContext, IdempotencyKey, Observer, RetryLayer, Stack, ToolPolicy};
 
 type Tool = Script<ToolCall, ToolResponse, Infallible>;
 
@@ -310,6 +310,30 @@ async fn tasks_spawned_below_a_retry_share_the_key_that_was_made_above_it() {
     let call = charge().key(IdempotencyKey::new("k").unwrap());
     tool.oneshot(call).await.unwrap();
     assert_eq!(*seen.lock().unwrap(), ["k", "k-2", "k", "k-2"]);
+}
+
+#[derive(Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl Observer for Told {
+    fn key_minted(&self, dependency: &str) {
+        self.0.lock().unwrap().push(format!("minted {dependency}"));
+    }
+
+    fn key_kept(&self, dependency: &str) {
+        self.0.lock().unwrap().push(format!("kept {dependency}"));
+    }
+}
+
+#[tokio::test]
+async fn an_observer_is_told_of_keys_and_not_which() {
+    let observer = Arc::new(Told::default());
+    let layer = ToolKeyLayer::new()
+        .marks(marks())
+        .observer("shop", Arc::clone(&observer) as _);
+    let own = charge().key(IdempotencyKey::new("own").unwrap());
+    keys(&layer, [charge(), own, ToolCall::new("balance")]).await;
+    assert_eq!(*observer.0.lock().unwrap(), ["minted shop", "kept shop"]);
 }
 
 #[test]
