@@ -1,8 +1,6 @@
 //! What real TLS handshakes that fail mean, over loopback sockets.
-#![cfg(all(not(loom), feature = "http"))]
+#![cfg(test)]
 #![expect(clippy::unwrap_used, reason = "a test may")]
-
-mod support;
 
 use std::error::Error;
 use std::future::Future;
@@ -17,13 +15,12 @@ use http_body_util::Empty;
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioExecutor;
-use support::http_policy::policy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, rustls};
-use tower_composure::{Attempt, Effect, Policy, Verdict};
+use tower_composure::{Attempt, Effect, HttpPolicy, Policy, Verdict};
 
 /// Against a hang only.
 const LONG: Duration = Duration::from_secs(30);
@@ -58,7 +55,7 @@ where
 
 fn verdict(error: &legacy::Error) -> Verdict {
     assert!(error.is_connect(), "a phase: {error:?}");
-    let policy: &dyn Policy<Request<()>, http::Response<()>, legacy::Error> = &policy();
+    let policy: &dyn Policy<Request<()>, http::Response<()>, legacy::Error> = &HttpPolicy::new();
     policy.classify(&Attempt::first(Effect::Read), Err(error))
 }
 
