@@ -17,7 +17,8 @@ use support::http_policy::{Reply, SECOND, Server, answer, calls, ok, policy, req
 use tower::{BoxError, Layer, ServiceBuilder, ServiceExt};
 use tower_composure::retry::replay_fn;
 use tower_composure::{
-    Backoff, CallReport, DeadlineExceeded, DeadlineLayer, Effect, RetryLayer, StopReason, Verdict,
+    Attempt, Backoff, CallReport, DeadlineExceeded, DeadlineLayer, Effect, RetryLayer, StopReason,
+    Verdict,
 };
 
 // D. What may be retried.
@@ -154,7 +155,7 @@ async fn case_054_a_gateway_timeout_is_ambiguous() {
 // E. Replaying the request.
 
 #[tokio::test(start_paused = true)]
-async fn case_055_and_060_a_replay_is_the_same_in_everything() {
+async fn case_055_a_replay_is_the_same_in_everything() {
     #[derive(Debug, Clone, PartialEq)]
     struct Ctx(u32);
     let server = Server::new([ok(503), ok(200)]);
@@ -179,6 +180,34 @@ async fn case_055_and_060_a_replay_is_the_same_in_everything() {
         assert_eq!(request.extensions().get::<Ctx>(), Some(&Ctx(7)));
         assert_eq!(request.body(), "hello");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_060_extensions_and_version_are_kept_and_an_attempt_adds_its_own() {
+    #[derive(Debug, Clone, PartialEq)]
+    struct Ctx(u32);
+    let server = Server::new([ok(503), ok(200)]);
+    let service = ServiceBuilder::new()
+        .layer(RetryLayer::new(policy()))
+        .map_request(|mut request: Request<_>| {
+            let attempt = Attempt::current().unwrap();
+            request.extensions_mut().insert(attempt);
+            request
+        })
+        .map_response(|Reply(status, _): Reply| answer(status, &[]))
+        .service(server.clone());
+    let mut get = request(Method::GET);
+    *get.version_mut() = Version::HTTP_2;
+    get.extensions_mut().insert(Ctx(7));
+    service.oneshot(get).await.unwrap();
+    let seen = server.seen().into_iter().map(|seen| {
+        let extensions = seen.request.extensions();
+        let number = extensions.get::<Attempt>().map(Attempt::number);
+        let context = extensions.get::<Ctx>().cloned();
+        (seen.request.version(), context, number)
+    });
+    let kept = |number| (Version::HTTP_2, Some(Ctx(7)), Some(number));
+    assert_eq!(seen.collect::<Vec<_>>(), [kept(1), kept(2)]);
 }
 
 /// A body that can be read once, so it cannot be cloned.

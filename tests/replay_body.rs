@@ -97,7 +97,7 @@ where
 const ALL: usize = usize::MAX;
 
 #[tokio::test]
-async fn case_055_and_060_a_streamed_replay_is_the_same_in_everything() {
+async fn case_055_a_streamed_replay_is_the_same_in_everything() {
     let log = Log::default();
     let service = ServiceBuilder::new()
         .layer(ReplayBodyLayer::new())
