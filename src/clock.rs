@@ -33,10 +33,15 @@ pub(crate) fn wall() -> SystemTime {
 #[inline]
 pub(crate) fn after(now: Instant, after: Duration) -> Option<Instant> {
     // Half of what a Duration can hold is far beyond any clock, and some platforms represent it all the same.
-    if after >= FAR_FUTURE {
+    if is_far(after) {
         return None;
     }
     now.checked_add(after)
+}
+
+/// Whether whoever asks for this much asks for no limit.
+pub(crate) const fn is_far(after: Duration) -> bool {
+    after.as_secs() >= FAR_FUTURE.as_secs()
 }
 
 /// A thousand years: whoever asks for more asks for no limit.

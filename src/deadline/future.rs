@@ -30,51 +30,76 @@ pin_project! {
         Called {
             #[pin]
             inner: F,
-            deadline: Deadline,
-            absolute: bool,
-            timer: Option<Pin<Box<Sleep>>>,
-            watch: Option<Arc<Watch>>,
+            end: Ending,
         },
         // The deadline had passed before the inner service was called.
-        Passed {
-            deadline: Deadline,
-            absolute: bool,
-            watch: Option<Arc<Watch>>,
-        },
+        Passed { end: Ending },
         // The outcome has been returned, and the inner future dropped where it was cut off.
         Done,
     }
 }
 
-impl<F> DeadlineFuture<F> {
-    pub(super) const fn called(
-        inner: F,
-        deadline: Deadline,
-        absolute: bool,
-        watch: Option<Arc<Watch>>,
-    ) -> Self {
+/// What ends a call, apart from the inner future.
+pub(super) struct Ending {
+    pub(super) deadline: Deadline,
+    /// Whether a repeat would run into the same instant.
+    pub(super) absolute: bool,
+    pub(super) watch: Option<Arc<Watch>>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Ending {
+    #[inline]
+    pub(super) const fn new(deadline: Deadline, absolute: bool, watch: Option<Arc<Watch>>) -> Self {
         Self {
-            state: State::Called {
-                inner,
-                deadline,
-                absolute,
-                timer: None,
-                watch,
-            },
+            deadline,
+            absolute,
+            watch,
+            timer: None,
         }
     }
 
-    pub(super) const fn passed(
-        deadline: Deadline,
-        absolute: bool,
-        watch: Option<Arc<Watch>>,
-    ) -> Self {
+    /// Waits for the deadline, in a poll in which the inner future was pending.
+    #[cold]
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<BoxError> {
+        let Some(at) = self.deadline.instant() else {
+            return Poll::Pending;
+        };
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        ready!(timer.as_mut().poll(cx));
+        let report = context::published();
+        Poll::Ready(self.exceeded(DeadlineExceeded::new(self.deadline.limit(), report)))
+    }
+
+    /// The deadline had passed before anything was called.
+    #[cold]
+    fn passed(&self) -> BoxError {
+        self.exceeded(DeadlineExceeded::before_call(self.deadline.limit()))
+    }
+
+    fn exceeded(&self, error: DeadlineExceeded) -> BoxError {
+        if let Some(watch) = &self.watch {
+            watch.tell(|observer, dependency| observer.deadline_exceeded(dependency, &error));
+        }
+        context::mark_expired(Expired {
+            called: !error.is_before_call(),
+            absolute: self.absolute,
+        });
+        error.into()
+    }
+}
+
+impl<F> DeadlineFuture<F> {
+    #[inline]
+    pub(super) const fn called(inner: F, end: Ending) -> Self {
         Self {
-            state: State::Passed {
-                deadline,
-                absolute,
-                watch,
-            },
+            state: State::Called { inner, end },
+        }
+    }
+
+    pub(super) const fn passed(end: Ending) -> Self {
+        Self {
+            state: State::Passed { end },
         }
     }
 }
@@ -89,66 +114,34 @@ where
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let (error, absolute, watch) = match this.state.as_mut().project() {
-            StateProj::Called {
-                inner,
-                deadline,
-                absolute,
-                timer,
-                watch,
-            } => {
-                context::clear_signals();
-                {
-                    let scope = DeadlineScope::watched(*deadline);
-                    if let Poll::Ready(outcome) = inner.poll(cx) {
-                        return Poll::Ready(outcome.map_err(Into::into));
-                    }
-                    // One timer serves the call's deadline and the attempts under it, and the layer that set the
-                    // deadline knows what has failed before.
-                    if scope.was_watched(*deadline) {
-                        return Poll::Pending;
-                    }
-                }
-                ready!(poll_timer(*deadline, timer, cx));
-                let report = context::published();
-                let error = DeadlineExceeded::new(deadline.limit(), report);
-                (error, *absolute, watch)
+        if let StateProj::Called { inner, end } = this.state.as_mut().project() {
+            context::clear_signals();
+            let scope = DeadlineScope::watched(end.deadline);
+            if let Poll::Ready(outcome) = inner.poll(cx) {
+                return Poll::Ready(outcome.map_err(Into::into));
             }
-            StateProj::Passed {
-                deadline,
-                absolute,
-                watch,
-            } => {
-                let error = DeadlineExceeded::before_call(deadline.limit());
-                (error, *absolute, watch)
+            // One timer serves the call's deadline and the attempts under it, and the layer that set the deadline knows
+            // what has failed before.
+            if scope.was_watched(end.deadline) {
+                return Poll::Pending;
             }
-            StateProj::Done => return Poll::Pending,
-        };
-        if let Some(watch) = watch {
-            watch.tell(|observer, dependency| observer.deadline_exceeded(dependency, &error));
         }
-        context::mark_expired(Expired {
-            called: !error.is_before_call(),
-            absolute,
-        });
-        this.state.set(State::Done);
-        Poll::Ready(Err(error.into()))
+        this.state.cut_off(cx).map(Err)
     }
 }
 
-/// The half that does not depend on the inner future, kept apart so that it is compiled once.
-fn poll_timer(
-    deadline: Deadline,
-    timer: &mut Option<Pin<Box<Sleep>>>,
-    cx: &mut Context<'_>,
-) -> Poll<()> {
-    let Some(at) = deadline.instant() else {
-        return Poll::Pending;
-    };
-    timer
-        .get_or_insert_with(|| Box::pin(sleep_until(at)))
-        .as_mut()
-        .poll(cx)
+impl<F> State<F> {
+    /// The error, once the deadline has passed; the inner future is dropped in the same poll.
+    #[cold]
+    fn cut_off(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BoxError> {
+        let error = match self.as_mut().project() {
+            StateProj::Called { end, .. } => ready!(end.poll_timer(cx)),
+            StateProj::Passed { end } => end.passed(),
+            StateProj::Done => return Poll::Pending,
+        };
+        self.set(Self::Done);
+        Poll::Ready(error)
+    }
 }
 
 impl<F> fmt::Debug for DeadlineFuture<F> {

@@ -5,6 +5,7 @@ use tower_layer::Layer;
 
 use super::service::DeadlineService;
 use super::{Deadline, Limit};
+use crate::clock;
 use crate::observer::{Observer, Watch};
 
 /// Ends a call or an attempt at a deadline. See the [module](crate::deadline).
@@ -16,20 +17,33 @@ pub struct DeadlineLayer {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum End {
+    /// Short enough to be added to any instant there is.
     After(Duration, Limit),
+    /// No limit.
+    Never(Limit),
     At(Deadline),
+}
+
+impl End {
+    const fn after(limit: Duration, whose: Limit) -> Self {
+        if clock::is_far(limit) {
+            Self::Never(whose)
+        } else {
+            Self::After(limit, whose)
+        }
+    }
 }
 
 impl DeadlineLayer {
     /// Each call through this layer ends at most this long after it began. `Duration::MAX` means no limit; a limit of
     /// zero has passed when the call begins.
     pub const fn call(limit: Duration) -> Self {
-        Self::of(End::After(limit, Limit::Call))
+        Self::of(End::after(limit, Limit::Call))
     }
 
     /// Each attempt ends at most this long after it began, or with the call if that is sooner.
     pub const fn attempt(limit: Duration) -> Self {
-        Self::of(End::After(limit, Limit::Attempt))
+        Self::of(End::after(limit, Limit::Attempt))
     }
 
     /// All calls through this layer end at this instant.
