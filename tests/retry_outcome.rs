@@ -1,0 +1,187 @@
+//! The last outcome of a call: it goes up unchanged, and its report says what happened.
+#![cfg(not(loom))]
+#![expect(clippy::unwrap_used, reason = "a test may")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use support::{Script, Step};
+use tokio::time::sleep;
+use tower::{Layer, ServiceExt};
+use tower_composure::retry::RetryLayerBuilder;
+use tower_composure::{
+    Attempt, Backoff, CallReport, Effect, Jitter, Observer, Policy, RetryLayer, Verdict, policy_fn,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+type Inner = Script<u32, u32, &'static str>;
+
+/// The settings of the cases: 3 attempts; 100, 200, 400 ms without jitter.
+fn cases<P>(policy: P) -> RetryLayerBuilder<P> {
+    let backoff = Backoff::exponential(SECOND / 10, 10 * SECOND).jitter(Jitter::None);
+    RetryLayer::builder(policy).max_attempts(3).backoff(backoff)
+}
+
+/// An error that says what it means.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Said(Verdict);
+
+impl std::fmt::Display for Said {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a scripted failure")
+    }
+}
+
+impl std::error::Error for Said {}
+
+/// A policy that takes its verdict out of the error, and every response for a success.
+fn told(effect: Effect) -> impl Policy<u32, u32, Said> + Clone {
+    policy_fn(|_: &Attempt, outcome: Result<&u32, &Said>| match outcome {
+        Ok(_) => Verdict::Success,
+        Err(Said(verdict)) => *verdict,
+    })
+    .with_effect(effect)
+}
+
+type Told = Script<u32, u32, Said>;
+
+// The last outcome, and who holds it.
+
+#[derive(Clone)]
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_065_the_losing_response_is_released_before_the_wait() {
+    let flag = Arc::new(AtomicBool::new(false));
+    let response = Arc::clone(&flag);
+    let policy = policy_fn(
+        |attempt: &Attempt, _: Result<&Dropped, &()>| match attempt.number() {
+            1 => Verdict::REFUSED,
+            _ => Verdict::Success,
+        },
+    );
+    let layer = RetryLayer::builder(policy)
+        .backoff(Backoff::constant(10 * SECOND).jitter(Jitter::None))
+        .build()
+        .unwrap();
+    let service = layer.layer(tower::service_fn(move |_: u32| {
+        let response = Dropped(Arc::clone(&response));
+        async move { Ok::<_, ()>(response) }
+    }));
+    let call = tokio::spawn(service.oneshot(1));
+    sleep(SECOND).await;
+    assert!(
+        flag.load(Ordering::Relaxed),
+        "released while the retry sleeps"
+    );
+    assert!(!call.is_finished());
+    call.abort();
+}
+
+type Texts = Script<u32, &'static str, &'static str>;
+
+#[tokio::test(start_paused = true)]
+async fn case_067_the_last_outcome_goes_up_unchanged() {
+    let policy = policy_fn(|_: &Attempt, _: Result<&&str, &&str>| Verdict::REFUSED);
+    let layer = cases(policy).max_attempts(2).build().unwrap();
+    let service = layer.layer(Texts::new([
+        Step::Ok("x-reason: db"),
+        Step::Ok("x-reason: db2"),
+    ]));
+    assert_eq!(service.oneshot(1).await, Ok("x-reason: db2"));
+    let service = layer.layer(Texts::new([Step::Err("E1"), Step::Err("E2")]));
+    assert_eq!(service.oneshot(1).await, Err("E2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_067_a_boxed_error_keeps_its_type() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let layer = cases(Effect::Read).max_attempts(2).build().unwrap();
+    let service = layer.layer(tower::service_fn(move |_: u32| {
+        let first = calls.fetch_add(1, Ordering::Relaxed) == 0;
+        let verdict = if first {
+            Verdict::UNKNOWN
+        } else {
+            Verdict::Fault
+        };
+        async move { Err::<u32, tower::BoxError>(Said(verdict).into()) }
+    }));
+    let error = service.oneshot(1).await.unwrap_err();
+    assert_eq!(error.downcast_ref(), Some(&Said(Verdict::Fault)));
+}
+
+// Reports.
+
+#[tokio::test(start_paused = true)]
+async fn case_151_a_call_and_its_attempts_are_counted_apart() {
+    let inner = Inner::new([Step::Err("a"), Step::Err("b"), Step::Ok(1)]);
+    let service = cases(Effect::Read).build().unwrap().layer(inner);
+    let (answer, report) = CallReport::of(service.oneshot(1)).await;
+    let report = report.unwrap();
+    assert_eq!(answer, Ok(1));
+    assert_eq!((report.attempts(), report.backoff()), (3, SECOND * 3 / 10));
+    assert_eq!(
+        (report.verdict(), report.stop_reason()),
+        (Verdict::Success, None)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn uncertainty_is_kept_until_an_attempt_succeeds() {
+    let script = [
+        Step::Err(Said(Verdict::UNKNOWN)),
+        Step::Err(Said(Verdict::REFUSED)),
+    ];
+    let service = cases(told(Effect::IdempotentWrite)).build().unwrap();
+    let (_, report) = CallReport::of(service.layer(Told::new(script)).oneshot(1)).await;
+    let report = report.unwrap();
+    assert_eq!(report.verdict(), Verdict::REFUSED);
+    assert!(
+        report.outcome_unknown(),
+        "the first attempt may have done it"
+    );
+
+    let script = [Step::Err(Said(Verdict::UNKNOWN)), Step::Ok(1)];
+    let (_, report) = CallReport::of(service.layer(Told::new(script)).oneshot(1)).await;
+    assert!(!report.unwrap().outcome_unknown());
+
+    let read = cases(told(Effect::Read)).build().unwrap();
+    let (_, report) = CallReport::of(
+        read.layer(Told::new([Step::Err(Said(Verdict::UNKNOWN))]))
+            .oneshot(1),
+    )
+    .await;
+    assert!(!report.unwrap().outcome_unknown(), "a read changes nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_hears_of_each_call_once_and_its_panic_breaks_nothing() {
+    struct Panics(AtomicUsize);
+    impl Observer for Panics {
+        fn call_finished(&self, dependency: &str, report: &CallReport) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(dependency, "payments");
+            assert_eq!(report.elapsed(), Some(Duration::from_millis(300)));
+            panic!("an observer's own");
+        }
+    }
+    let observer = Arc::new(Panics(AtomicUsize::new(0)));
+    let layer = cases(Effect::Read)
+        .dependency("payments")
+        .observer(Arc::clone(&observer) as Arc<dyn Observer>)
+        .build()
+        .unwrap();
+    let inner = Inner::new([Step::Err("a"), Step::Err("b"), Step::Ok(1)]);
+    assert_eq!(layer.layer(inner).oneshot(1).await, Ok(1));
+    assert_eq!(observer.0.load(Ordering::Relaxed), 1);
+}
