@@ -1,6 +1,5 @@
 //! What a breaker remembers: sliding count windows, time windows, and slow calls.
 #![cfg(not(loom))]
-#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod support;
 
