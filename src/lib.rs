@@ -81,6 +81,9 @@ pub mod fault;
 pub mod grpc;
 #[cfg(feature = "http")]
 pub mod http;
+// Its pages link to what the default features have.
+#[cfg(all(feature = "http", feature = "tool"))]
+pub mod guide;
 pub mod idempotency_key;
 #[cfg(feature = "keyed")]
 pub mod keyed;
