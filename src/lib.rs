@@ -121,6 +121,6 @@ pub use verdict::{Hint, Verdict};
 pub use wire::{AttemptHeaderLayer, DeadlineFromHeaderLayer, DeadlineHeaderLayer};
 
 /// The README's examples compile.
-#[cfg(all(doctest, feature = "http"))]
+#[cfg(all(doctest, feature = "reqwest", feature = "tool"))]
 #[doc = include_str!("../README.md")]
 pub struct Readme;
