@@ -7,6 +7,14 @@ use crate::effect::Effect;
 ///
 /// A retry layer puts it in scope for everything that it calls, so a signer, a logger or an HTTP client further down
 /// can read it with [`Attempt::current`].
+///
+/// ```
+/// use tower_composure::{Attempt, Effect};
+///
+/// let second = Attempt::first(Effect::IdempotentWrite).with_number(2).with_key(true);
+/// assert_eq!((second.number(), second.effect(), second.keyed()), (2, Effect::IdempotentWrite, true));
+/// assert_eq!(Attempt::current(), None); // outside of any retry layer
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
     number: u32,

@@ -4,6 +4,13 @@
 ///
 /// A [`Policy`](crate::Policy) says it for each request. As a policy of its own (`RetryLayer::new(Effect::Read)`) a
 /// constant `Effect` marks every request alike and reads errors by their type; see [`policy`](crate::policy).
+///
+/// ```
+/// use tower_composure::Effect;
+///
+/// assert!(Effect::IdempotentWrite.is_repeatable() && Effect::IdempotentWrite.is_write());
+/// assert!(!Effect::Write.is_repeatable());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Effect {
     /// It changes nothing: it may be repeated whenever it failed.

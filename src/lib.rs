@@ -11,6 +11,10 @@
 //! - One room a layer: [`retry`], [`budget`], [`deadline`], [`circuit_breaker`], [`idempotency_key`]. In each of them
 //!   `layer` configures, `service` admits, `future` carries, and a pure core beside them decides.
 //! - [`stack`]: all of them in the one order that works.
+#![cfg_attr(
+    all(feature = "http", feature = "tool"),
+    doc = "- [`guide`]: what to decide, in which order, and why. Begin with its [checklist](guide::checklist)."
+)]
 #![cfg_attr(feature = "http", doc = "- [`mod@http`]: the policy for HTTP.")]
 #![cfg_attr(
     feature = "http",

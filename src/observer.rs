@@ -85,6 +85,18 @@ pub trait Observer: Send + Sync {
 }
 
 /// How an attempt ended.
+///
+/// ```
+/// use tower_composure::{AttemptFinished, Observer};
+///
+/// struct Times;
+///
+/// impl Observer for Times {
+///     fn attempt_finished(&self, dependency: &str, finished: &AttemptFinished) {
+///         println!("{dependency} {} {:?}", finished.verdict().as_str(), finished.elapsed());
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptFinished {
     pub(crate) attempt: Attempt,
@@ -110,6 +122,20 @@ impl AttemptFinished {
 }
 
 /// A retry that is going to be made.
+///
+/// ```
+/// use tower_composure::{DelayedBy, Observer, RetryScheduled};
+///
+/// struct Waits;
+///
+/// impl Observer for Waits {
+///     fn retry_scheduled(&self, dependency: &str, retry: &RetryScheduled) {
+///         if retry.delayed_by() == DelayedBy::Hint {
+///             println!("{dependency} asked for {:?} after attempt {}", retry.delay(), retry.after().number());
+///         }
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryScheduled {
     pub(crate) after: Attempt,

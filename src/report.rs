@@ -8,6 +8,12 @@ use crate::effect::Effect;
 use crate::verdict::{Hint, Verdict};
 
 /// Why a retry that the verdict allowed was not made. In the order in which they are asked.
+///
+/// ```
+/// use tower_composure::StopReason;
+///
+/// assert_eq!(StopReason::BudgetExhausted.as_str(), "budget_exhausted");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StopReason {

@@ -14,6 +14,14 @@ use std::time::Duration;
 /// | `Rejected` | a repeat will not help and it is not the dependency's fault | stop | stop | – | neutral; as a probe, success if it came as a response |
 ///
 /// Tokens are withdrawn only when a retry is really made, and no retry comes before its hint.
+///
+/// ```
+/// use tower_composure::Verdict;
+///
+/// assert!(Verdict::REFUSED.is_retryable());
+/// assert!(Verdict::UNKNOWN.is_retryable() && Verdict::UNKNOWN.is_unknown());
+/// assert!(!Verdict::Fault.is_retryable());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It did what was asked.

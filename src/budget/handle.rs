@@ -12,6 +12,16 @@ use crate::verdict::Verdict;
 /// A retry budget. Clones share one balance.
 ///
 /// Defaults: ratio 0.1, burst 20, as [`Budget::default`] makes it.
+///
+/// ```
+/// use tower_composure::{Budget, Verdict};
+///
+/// let budget = Budget::new(0.5, 10)?;
+/// budget.try_withdraw(Verdict::UNKNOWN).unwrap().spend();
+/// budget.clone().deposit();
+/// assert_eq!(budget.balance(), 9.5);
+/// # Ok::<(), tower_composure::ConfigError>(())
+/// ```
 #[derive(Clone)]
 pub struct Budget {
     shared: Arc<Shared>,

@@ -78,6 +78,16 @@ impl LentBudget {
 }
 
 /// What was taken for a retry. Dropping it puts it back: the retry did not start.
+///
+/// ```
+/// use tower_composure::{Budget, Verdict};
+///
+/// let budget = Budget::default();
+/// let withdrawal = budget.try_withdraw(Verdict::REFUSED).unwrap();
+/// assert_eq!(budget.balance(), 19.0);
+/// drop(withdrawal); // the retry was never made
+/// assert_eq!(budget.balance(), 20.0);
+/// ```
 #[must_use = "dropping it puts the tokens back"]
 pub struct Withdrawal {
     lane: Option<Arc<Lane<Shared>>>,

@@ -5,6 +5,23 @@ use std::time::Duration;
 use crate::see;
 
 /// The breaker is open, or half-open with all its probes out: the call was not made.
+///
+/// Found in a boxed error, by itself or among the sources:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use tower::{ServiceBuilder, ServiceExt};
+/// use tower_composure::{BoxError, BreakerOpen, CircuitBreaker, CircuitBreakerLayer, Effect};
+///
+/// let breaker = CircuitBreaker::default();
+/// breaker.force_open();
+/// let service = ServiceBuilder::new()
+///     .layer(CircuitBreakerLayer::new(breaker, Effect::Read))
+///     .service_fn(|()| async { Ok::<_, BoxError>(()) });
+/// let error = service.oneshot(()).await.unwrap_err();
+/// assert_eq!(BreakerOpen::find(&*error).unwrap().remaining(), std::time::Duration::MAX);
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerOpen {
     remaining: Duration,

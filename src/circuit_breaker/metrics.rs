@@ -4,6 +4,15 @@ use super::machine::Change;
 use super::state::Phase;
 
 /// What a breaker does with calls.
+///
+/// ```
+/// use tower_composure::{CircuitBreaker, CircuitState};
+///
+/// let breaker = CircuitBreaker::default();
+/// assert_eq!(breaker.state(), CircuitState::Closed);
+/// breaker.force_open();
+/// assert_eq!(breaker.state(), CircuitState::ForcedOpen);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CircuitState {
     /// It lets them through.
@@ -43,6 +52,21 @@ impl CircuitState {
 
 /// A change of a breaker's state. There is one for each, and they are chained: the next one's generation is one more,
 /// and it leaves the state that this one entered.
+///
+/// ```
+/// use tower_composure::circuit_breaker::Transition;
+/// use tower_composure::{CircuitState, Observer};
+///
+/// struct Pager;
+///
+/// impl Observer for Pager {
+///     fn breaker_transition(&self, breaker: &str, transition: &Transition) {
+///         if transition.to() == CircuitState::Open {
+///             eprintln!("{breaker} is open, generation {}", transition.generation());
+///         }
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transition {
     from: CircuitState,
@@ -78,6 +102,14 @@ impl Transition {
 
 /// What there is to see of a breaker at one moment. From
 /// [`CircuitBreaker::metrics`](super::CircuitBreaker::metrics).
+///
+/// ```
+/// use tower_composure::CircuitBreaker;
+///
+/// let metrics = CircuitBreaker::default().metrics();
+/// assert_eq!((metrics.recorded(), metrics.failures(), metrics.rejected()), (0, 0, 0));
+/// assert_eq!(metrics.failure_rate(), None); // nothing to divide by yet
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CircuitMetrics {
     pub(super) state: CircuitState,

@@ -9,6 +9,14 @@ use super::tag::MAX_VALUE;
 use crate::error::ConfigError;
 
 /// What the breaker counts.
+///
+/// ```
+/// use tower_composure::{CircuitBreaker, Count};
+///
+/// let breaker = CircuitBreaker::builder().count(Count::Attempts).build()?;
+/// # let _ = breaker;
+/// # Ok::<(), tower_composure::ConfigError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Count {
     /// One outcome a call, however many attempts it took: what the caller saw.

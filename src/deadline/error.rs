@@ -9,6 +9,21 @@ use crate::see;
 ///
 /// What the call did is unknown, unless it [was never made](Self::is_before_call). [`report`](Self::report) tells what had failed before,
 /// where the deadline ended a call that was being retried.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
+/// use std::time::Duration;
+/// use tower::{ServiceBuilder, ServiceExt};
+/// use tower_composure::{BoxError, DeadlineExceeded, DeadlineLayer};
+///
+/// let service = ServiceBuilder::new()
+///     .layer(DeadlineLayer::call(Duration::from_secs(1)))
+///     .service_fn(|()| std::future::pending::<Result<(), BoxError>>());
+/// let error = service.oneshot(()).await.unwrap_err();
+/// let exceeded = DeadlineExceeded::find(&*error).unwrap();
+/// assert!(exceeded.is_call() && !exceeded.is_before_call());
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadlineExceeded {
     limit: Limit,

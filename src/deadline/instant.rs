@@ -23,6 +23,18 @@ pub(crate) struct Expired {
 /// The instant by which a call or an attempt has to be over.
 ///
 /// It travels in the call context and only ever narrows.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
+/// use std::time::Duration;
+/// use tower_composure::Deadline;
+///
+/// let deadline = Deadline::after(Duration::from_secs(8));
+/// tokio::time::advance(Duration::from_secs(5)).await;
+/// assert_eq!(deadline.remaining(), Duration::from_secs(3));
+/// assert_eq!(Deadline::current(), None); // outside of any deadline layer
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     // None: farther away than can be represented, which is no deadline.

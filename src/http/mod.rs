@@ -128,6 +128,13 @@ pub(crate) use retry_after::delay as retry_after_of;
 
 /// Host and port of a request's target, as the key of a [keyed](crate::BudgetLayer) budget or breaker. A user and a
 /// password before them are left out: keys are names, and names are printed. `None` where the target is a path alone.
+///
+/// ```
+/// use tower_composure::http::authority;
+///
+/// let request = http::Request::get("https://ann:secret@api.example:8443/prices").body(()).unwrap();
+/// assert_eq!(authority(&request), Some("api.example:8443"));
+/// ```
 pub fn authority<B>(request: &::http::Request<B>) -> Option<&str> {
     request
         .uri()

@@ -94,6 +94,15 @@ use crate::verdict::Verdict;
 
 /// Copies a request with `reqwest::Request::try_clone`. A body that is a stream cannot be copied, so its call makes one
 /// attempt ([`StopReason::NotReplayable`](crate::StopReason::NotReplayable)).
+///
+/// ```
+/// use tower_composure::http::reqwest::TryCloneRequest;
+/// use tower_composure::{HttpPolicy, Stack};
+///
+/// let stack = Stack::builder(HttpPolicy::new()).replay(TryCloneRequest).build()?;
+/// # let _ = stack;
+/// # Ok::<(), tower_composure::ConfigError>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TryCloneRequest;
 
@@ -115,6 +124,14 @@ impl Release<::reqwest::Response> for DrainBody {
 /// the others back as responses. One more is an error, as in reqwest.
 ///
 /// reqwest does not say for which method it asks, so that a GET's 301 comes back too.
+///
+/// ```
+/// use tower_composure::http::reqwest::same_method;
+///
+/// let client = reqwest::Client::builder().redirect(same_method(10)).build()?;
+/// # let _ = client;
+/// # Ok::<(), reqwest::Error>(())
+/// ```
 pub fn same_method(hops: usize) -> redirect::Policy {
     let limited = redirect::Policy::limited(hops);
     redirect::Policy::custom(move |attempt| match attempt.status() {
@@ -127,6 +144,14 @@ pub fn same_method(hops: usize) -> redirect::Policy {
 
 /// Host and port of a request's target, as the key of a [keyed](crate::BudgetLayer) budget or breaker, with no user and
 /// no password. As [`http::authority`](crate::http::authority).
+///
+/// ```
+/// use tower_composure::http::reqwest::authority;
+///
+/// let url = "https://ann:secret@api.example:8443/prices".parse().unwrap();
+/// let request = reqwest::Request::new(reqwest::Method::GET, url);
+/// assert_eq!(authority(&request), Some("api.example:8443"));
+/// ```
 pub fn authority(request: &::reqwest::Request) -> Option<&str> {
     let authority = without_user(request.url().authority());
     (!authority.is_empty()).then_some(authority)

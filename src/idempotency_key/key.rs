@@ -79,6 +79,12 @@ impl fmt::Debug for IdempotencyKey {
 }
 
 /// A text that cannot be an idempotency key.
+///
+/// ```
+/// use tower_composure::IdempotencyKey;
+///
+/// assert!(IdempotencyKey::new("two\nlines").is_err());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidKey(());
 

@@ -6,6 +6,16 @@ use crate::error::ConfigError;
 use crate::rng::within;
 
 /// What of a wait is left to chance.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_composure::{Backoff, Jitter};
+///
+/// let second = Duration::from_secs(1);
+/// let backoff = Backoff::exponential(second, 30 * second).jitter(Jitter::Equal);
+/// // The smallest random word gives the shortest wait: half of the second retry's ceiling of two seconds.
+/// assert_eq!(backoff.delay(2, second, 0), second);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Jitter {
     /// Nothing: callers that fail together come back together.

@@ -24,6 +24,17 @@ pub struct Stack<P, K = NoKey, R = CloneRequest, D = DropResponse> {
 type Retrying<S, P, R, D> = BudgetService<RetryService<DeadlineService<S>, P, R, D>>;
 
 /// The service that a [`Stack`] makes of `S`.
+///
+/// So that it can be a field:
+///
+/// ```
+/// use tower_composure::stack::StackService;
+/// use tower_composure::Effect;
+///
+/// struct Prices<S> {
+///     client: StackService<S, Effect>,
+/// }
+/// ```
 pub type StackService<S, P, K = NoKey, R = CloneRequest, D = DropResponse> =
     CircuitBreakerService<DeadlineService<<K as Layer<Retrying<S, P, R, D>>>::Service>, P>;
 

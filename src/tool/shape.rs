@@ -120,6 +120,14 @@ pub(super) fn own(map: &Map<String, Value>) -> Reading<'_> {
 }
 
 /// The Agent Development Kit.
+///
+/// ```
+/// use serde_json::json;
+/// use tower_composure::tool::shape::{Reading, adk};
+///
+/// let map = json!({"status": "error", "error_message": "no such order"});
+/// assert!(matches!(adk(map.as_object().unwrap()), Some(Reading::Failed(_))));
+/// ```
 pub fn adk(map: &Map<String, Value>) -> Option<Reading<'_>> {
     let handled = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN";
     if map.get("response_type").and_then(Value::as_str) == Some(handled) {
@@ -132,6 +140,14 @@ pub fn adk(map: &Map<String, Value>) -> Option<Reading<'_>> {
 }
 
 /// The result of an MCP `tools/call`.
+///
+/// ```
+/// use serde_json::json;
+/// use tower_composure::tool::shape::{Reading, mcp};
+///
+/// let map = json!({"content": [], "isError": true});
+/// assert!(matches!(mcp(map.as_object().unwrap()), Some(Reading::Failed(_))));
+/// ```
 pub fn mcp(map: &Map<String, Value>) -> Option<Reading<'_>> {
     if !map.get("isError")?.as_bool()? {
         // The server says that it worked; what it says of its own accord in the structured content still counts.
@@ -149,6 +165,14 @@ pub fn mcp(map: &Map<String, Value>) -> Option<Reading<'_>> {
 }
 
 /// `google.rpc.Status` as JSON, whose `code` is a number and whose `status` is the name of the code.
+///
+/// ```
+/// use serde_json::json;
+/// use tower_composure::tool::shape::{Reading, google_rpc};
+///
+/// let map = json!({"error": {"code": 503, "status": "UNAVAILABLE"}});
+/// assert!(matches!(google_rpc(map.as_object().unwrap()), Some(Reading::Failed(_))));
+/// ```
 pub fn google_rpc(map: &Map<String, Value>) -> Option<Reading<'_>> {
     let error = map.get("error")?.as_object()?;
     error.get("code")?.as_number()?;

@@ -7,6 +7,17 @@ use crate::retry::Replay;
 ///
 /// Where the body is lost by the time a retry is decided, the call ends with
 /// [`StopReason::NotReplayable`](crate::StopReason::NotReplayable).
+///
+/// ```
+/// use tower_composure::http::{ReplayBodyLayer, ReplayRequest};
+/// use tower_composure::{HttpPolicy, Stack};
+///
+/// let layers = tower::ServiceBuilder::new()
+///     .layer(ReplayBodyLayer::new())
+///     .layer(Stack::builder(HttpPolicy::new()).replay(ReplayRequest).build()?);
+/// # let _ = layers;
+/// # Ok::<(), tower_composure::ConfigError>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReplayRequest;
 
