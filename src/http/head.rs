@@ -4,6 +4,11 @@ use super::retry_after;
 use crate::effect::Effect;
 
 /// What the requests of all HTTP clients have in common.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no HTTP request that this crate knows",
+    label = "has no headers",
+    note = "`http::Request` is one, and with the feature `reqwest` so is `reqwest::Request`"
+)]
 pub(crate) trait Head {
     fn method(&self) -> &Method;
     fn headers(&self) -> &HeaderMap;

@@ -8,6 +8,13 @@ use super::{IdempotencyKey, IdempotencyKeyService};
 use crate::observer::{Observer, Watch};
 
 /// How a key is written into its header.
+///
+/// ```
+/// use tower_composure::{IdempotencyKeyLayer, KeyFormat};
+///
+/// let layer = IdempotencyKeyLayer::new().format(KeyFormat::Structured);
+/// # let _ = layer;
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KeyFormat {
     /// As it is: what deployed APIs take.
@@ -39,6 +46,21 @@ impl KeyFormat {
 }
 
 /// Makes the key of a request that has none.
+///
+/// A closure is one, see [`IdempotencyKeyLayer::key_fn`].
+///
+/// ```
+/// use tower_composure::IdempotencyKey;
+/// use tower_composure::idempotency_key::{MakeKey, RandomKey};
+///
+/// let order = |order: &u64| IdempotencyKey::new(format!("order-{order}")).unwrap_or_else(|_| RandomKey.make_key(order));
+/// assert_eq!(order.make_key(&7).as_str(), "order-7");
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` makes no idempotency keys for requests of type `{Req}`",
+    label = "makes no keys for these requests",
+    note = "`RandomKey` does for any request, and so does a closure `Fn(&{Req}) -> IdempotencyKey`"
+)]
 pub trait MakeKey<Req> {
     /// A key for this request.
     fn make_key(&self, request: &Req) -> IdempotencyKey;

@@ -67,6 +67,11 @@ use crate::circuit_breaker::{CircuitBreaker, CircuitBreakerBuilder};
 use crate::error::ConfigError;
 
 /// What a registry makes of a key, and when it may forget it.
+#[diagnostic::on_unimplemented(
+    message = "a registry cannot make one `{Self}` for each key",
+    label = "not a recipe",
+    note = "`Budgets` take a `BudgetBuilder`, `CircuitBreakers` a `CircuitBreakerBuilder`, neither of them built yet"
+)]
 pub trait Recipe {
     /// What it makes.
     type Made: Clone;

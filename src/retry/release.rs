@@ -39,6 +39,7 @@ use std::future::{Future, Ready};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot release responses of type `{Res}`",
+    label = "a retry cannot let go of these responses with it",
     note = "`DropResponse` releases any response, `http::DrainBody` an `http::Response` with a body"
 )]
 pub trait Release<Res> {

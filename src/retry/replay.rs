@@ -5,9 +5,30 @@ use std::fmt;
 /// Only a retry asks this, so a breaker or a deadline over a request that cannot be copied needs nothing. Where it
 /// returns `None` the call makes one attempt, and a failure is reported with
 /// [`StopReason::NotReplayable`](crate::StopReason::NotReplayable).
+///
+/// ```
+/// use tower_composure::retry::Replay;
+/// use tower_composure::{Effect, RetryLayer};
+///
+/// struct Upload { bytes: Vec<u8> }
+///
+/// struct UpTo(usize);
+///
+/// impl Replay<Upload> for UpTo {
+///     fn replay(&self, upload: &Upload) -> Option<Upload> {
+///         (upload.bytes.len() <= self.0).then(|| Upload { bytes: upload.bytes.clone() })
+///     }
+/// }
+///
+/// let layer = RetryLayer::builder(Effect::IdempotentWrite).replay(UpTo(64 * 1024)).build()?;
+/// # let _ = layer;
+/// # Ok::<(), tower_composure::ConfigError>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot copy requests of type `{Req}` for a retry",
-    note = "a retry needs `Req: Clone`, or a replay strategy given to `RetryLayerBuilder::replay`"
+    label = "a retry over this service cannot send such a request again",
+    note = "`CloneRequest`, the default, needs `{Req}: Clone`; give another strategy to `RetryLayerBuilder::replay` or `StackBuilder::replay`",
+    note = "for streamed bodies there are `http::ReplayRequest` and its layer, for `reqwest::Request` `http::reqwest::TryCloneRequest`, for a closure `retry::replay_fn`"
 )]
 pub trait Replay<Req> {
     /// A copy that is the same as the request in everything, or nothing.
@@ -28,6 +49,8 @@ pub trait Replay<Req> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CloneRequest;
 
+// So that the message above is shown, and not one about `Clone`.
+#[diagnostic::do_not_recommend]
 impl<Req: Clone> Replay<Req> for CloneRequest {
     fn replay(&self, request: &Req) -> Option<Req> {
         Some(request.clone())

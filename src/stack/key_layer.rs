@@ -7,6 +7,34 @@ use crate::observer::Observer;
 /// A layer that gives requests their idempotency keys, in a stack.
 ///
 /// For a key layer of your own an empty `impl KeyLayer for MyKeyLayer {}` is enough.
+///
+/// ```
+/// use tower::Layer;
+/// use tower_composure::stack::KeyLayer;
+/// use tower_composure::{Effect, Stack};
+///
+/// #[derive(Clone)]
+/// struct OrderNumberAsKey;
+///
+/// impl KeyLayer for OrderNumberAsKey {}
+///
+/// impl<S> Layer<S> for OrderNumberAsKey {
+///     type Service = S; // a real one wraps it
+///
+///     fn layer(&self, inner: S) -> S {
+///         inner
+///     }
+/// }
+///
+/// let stack = Stack::builder(Effect::IdempotentWrite).idempotency_key(OrderNumberAsKey).build()?;
+/// # let _ = stack;
+/// # Ok::<(), tower_composure::ConfigError>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not known as a layer that gives requests their idempotency keys",
+    label = "not a key layer",
+    note = "`IdempotencyKeyLayer` is one for HTTP, `ToolKeyLayer` one for tools; for a layer of your own an empty `impl KeyLayer for {Self} {{}}` is enough"
+)]
 pub trait KeyLayer: Sized {
     /// The same layer, which tells this observer of the keys it mints and keeps, under this name. The stack calls it
     /// with its own. By default nobody is told.

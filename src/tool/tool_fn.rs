@@ -40,6 +40,19 @@ pub struct ToolFn<F> {
 }
 
 /// What the function of a [`tool_fn`] may answer with.
+///
+/// ```
+/// use serde_json::json;
+/// use tower_composure::tool::IntoToolResponse;
+///
+/// let map = json!(7).into_tool_response();
+/// assert_eq!(serde_json::Value::Object(map), json!({"status": "ok", "result": 7}));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no answer of a tool",
+    label = "not a JSON map",
+    note = "a tool answers with a `ToolResponse` or a `serde_json::Value`; `serde_json::to_value` makes one of what is `Serialize`"
+)]
 pub trait IntoToolResponse {
     /// The map for the model.
     fn into_tool_response(self) -> ToolResponse;
