@@ -82,17 +82,17 @@ impl Progress {
 
     /// The call is dropped. Nobody hears of it twice.
     #[inline]
-    pub(super) fn abandon(&mut self, settings: &Settings) {
+    pub(super) fn abandon(&mut self, settings: &Settings, attempting: bool) {
         if self.started.is_some() {
-            self.tell_cancelled(settings);
+            self.tell_cancelled(settings, attempting);
         }
     }
 
     #[cold]
-    fn tell_cancelled(&mut self, settings: &Settings) {
+    fn tell_cancelled(&mut self, settings: &Settings, attempting: bool) {
         let report = CallReport {
             cancelled: true,
-            ..self.report(None)
+            ..self.report_so_far(attempting)
         };
         self.started = None;
         settings.tell(|observer, dependency| observer.call_finished(dependency, &report));

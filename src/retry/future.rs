@@ -45,7 +45,8 @@ pin_project! {
     {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            this.progress.abandon(&this.config.settings);
+            let attempting = matches!(*this.state, State::Attempting { .. });
+            this.progress.abandon(&this.config.settings, attempting);
         }
     }
 }
@@ -133,7 +134,7 @@ where
                     }
                 }
                 Poll::Pending => {
-                    this.progress.publish_so_far();
+                    this.progress.publish_so_far(true);
                     return Poll::Pending;
                 }
             }
@@ -148,7 +149,8 @@ where
             cx,
         );
         if outcome.is_pending() && !matches!(*this.state, State::Done) {
-            this.progress.publish_so_far();
+            let attempting = matches!(*this.state, State::Attempting { .. });
+            this.progress.publish_so_far(attempting);
         }
         outcome
     }

@@ -321,10 +321,17 @@ impl Progress {
 
     /// A deadline above may end the call in this poll: it learns what has failed so far.
     #[inline]
-    pub(super) fn publish_so_far(&self) {
+    pub(super) fn publish_so_far(&self, attempting: bool) {
         if self.failed.is_some() {
-            context::publish(self.report(None));
+            context::publish(self.report_so_far(attempting));
         }
+    }
+
+    /// The report where the call ends here. An attempt of a write that is cut off may have had its effect.
+    pub(super) fn report_so_far(&self, attempting: bool) -> CallReport {
+        let mut report = self.report(None);
+        report.outcome_unknown |= attempting && self.attempt().effect().is_write();
+        report
     }
 
     /// How long the call has taken so far, where anybody wants to know.
