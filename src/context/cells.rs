@@ -94,6 +94,12 @@ pub(crate) fn is_watched(of: Deadline) -> bool {
     frame().is_watched() && deadline() == of
 }
 
+/// Whether a future above ends the call in this very poll, or with the next tick: a process that was stopped during a
+/// wait may wake up after the deadline.
+pub(crate) fn is_over() -> bool {
+    frame().is_watched() && deadline().has_passed()
+}
+
 #[inline]
 pub(crate) fn attempt() -> Option<Attempt> {
     frame().attempt()

@@ -46,8 +46,8 @@ pub use captured::{CallContext, Scoped};
 #[cfg(feature = "http")]
 pub(crate) use cells::is_watched;
 pub(crate) use cells::{
-    DeadlineScope, attempt, clear_signals, deadline, expired, frame, mark_expired, notes, publish,
-    publish_success, published, published_attempt, set_notes, set_times, times,
+    DeadlineScope, attempt, clear_signals, deadline, expired, frame, is_over, mark_expired, notes,
+    publish, publish_success, published, published_attempt, set_notes, set_times, times,
 };
 pub(crate) use frame::Frame;
 pub(crate) use handles::{Lending, PermitScope, Slot, hidden_breaker};

@@ -13,7 +13,7 @@ use super::events::tell_deposited;
 use super::progress::{Planned, Progress};
 use super::{DropResponse, Release, Replay};
 use crate::budget::{LentBudget, Withdrawal};
-use crate::context::{AttemptScope, SharedKey};
+use crate::context::{self, AttemptScope, SharedKey};
 use crate::policy::Policy;
 use crate::report::StopReason;
 use crate::verdict::Verdict;
@@ -197,7 +197,7 @@ where
                 state.set(State::Waiting { pause });
             }
             StateProj::Waiting { pause } => {
-                if pause.is_asleep(cx) {
+                if pause.is_asleep(cx) || context::is_over() {
                     return Poll::Pending;
                 }
                 if stop_if_moved_on(scope) {
