@@ -1,0 +1,4 @@
+//! The properties are those that the tests replay.
+
+#[path = "../../tests/support/targets.rs"]
+pub mod targets;
