@@ -287,13 +287,16 @@ async fn run(calls: u64) {
         balance, expected,
         "{successes} successes, {retries} retries"
     );
+    let first = count(&counts.first);
+    assert!(
+        first > i64::try_from(calls / 2).unwrap(),
+        "{first} admitted"
+    );
     assert!(closes(&breaker).await, "{:?}", breaker.metrics());
     if let (Some(before), Some(after)) = (warm, resident()) {
         let grown = after.saturating_sub(before);
         assert!(grown < 8 * 1024, "{before} KiB grew by {grown} KiB");
     }
-    let first = count(&counts.first);
-    println!("{calls} calls: {first} admitted, {retries} retries, {successes} successes");
 }
 
 /// All callers make their calls at once.
