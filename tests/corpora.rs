@@ -1,6 +1,6 @@
 //! Replays what the fuzzers were given and have found, and runs the same properties on mutations of it.
 #![cfg(all(not(loom), feature = "grpc", feature = "tool"))]
-#![expect(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
 #[path = "support/targets.rs"]
 mod targets;

@@ -12,6 +12,7 @@
 )]
 
 mod drops;
+mod ears;
 mod load;
 mod play;
 mod secrets;

@@ -1,8 +1,8 @@
 //! Builds a world's stack, lets its callers call, and says what was seen.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -11,13 +11,12 @@ use tokio::time::{Instant, advance, sleep_until, timeout};
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::util::BoxCloneService;
 use tower::{BoxError, Layer, Service, ServiceExt};
-use tower_composure::circuit_breaker::Transition;
 use tower_composure::{
-    Attempt, AttemptFinished, Backoff, Budget, BudgetLayer, CallReport, CircuitBreaker,
-    CircuitBreakerLayer, CircuitState, Count as Counts, DeadlineExceeded, DeadlineLayer,
-    IdempotencyKey, Jitter, Observer, RetryLayer, RetryScheduled, StopReason,
+    Backoff, Budget, BudgetLayer, CallReport, CircuitBreaker, CircuitBreakerLayer, CircuitState,
+    Count as Counts, DeadlineLayer, Effect, IdempotencyKey, Jitter, Observer, RetryLayer,
 };
 
+use super::ears::Ears;
 use super::service::{Answer, Arrival, Ask, Count, SCRIPTED, Server, Tap, Told};
 use super::world::{Part, Patience, Retry, World};
 
@@ -31,7 +30,7 @@ pub const fn ms(millis: u64) -> Duration {
 }
 
 /// What became of one call.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Call {
     /// When the stack was called, once it was ready.
     pub called: Option<Instant>,
@@ -63,68 +62,6 @@ impl Seen {
             let arrivals = self.arrivals.iter();
             arrivals.filter(|seen| seen.caller == number).collect()
         })
-    }
-}
-
-/// Hears everything, and panics now and then.
-#[derive(Default)]
-pub struct Ears {
-    pub heard: Mutex<Vec<String>>,
-    panics_every: Option<u32>,
-    count: AtomicU32,
-}
-
-impl Ears {
-    fn hear(&self, event: String) {
-        self.heard.lock().unwrap().push(event);
-        let count = self.count.fetch_add(1, Ordering::SeqCst);
-        let panics = self.panics_every.is_some_and(|every| count % every == 0);
-        assert!(!panics, "{SCRIPTED}, in an observer");
-    }
-}
-
-impl Observer for Ears {
-    fn attempt_started(&self, name: &str, attempt: &Attempt) {
-        self.hear(format!("{name} {attempt:?}"));
-    }
-    fn attempt_finished(&self, name: &str, finished: &AttemptFinished) {
-        self.hear(format!("{name} {finished:?}"));
-    }
-    fn retry_scheduled(&self, name: &str, retry: &RetryScheduled) {
-        self.hear(format!("{name} {retry:?}"));
-    }
-    fn retry_refused(&self, name: &str, attempt: &Attempt, reason: StopReason) {
-        self.hear(format!("{name} {attempt:?} {reason:?}"));
-    }
-    fn call_finished(&self, name: &str, report: &CallReport) {
-        self.hear(format!("{name} {report:?}"));
-    }
-    fn budget_deposited(&self, name: &str, balance: f64) {
-        self.hear(format!("{name} deposited {balance}"));
-    }
-    fn budget_withdrawn(&self, name: &str, balance: f64) {
-        self.hear(format!("{name} withdrawn {balance}"));
-    }
-    fn budget_exhausted(&self, name: &str, balance: f64) {
-        self.hear(format!("{name} exhausted {balance}"));
-    }
-    fn breaker_transition(&self, name: &str, transition: &Transition) {
-        self.hear(format!("{name} {transition:?}"));
-    }
-    fn breaker_rejected(&self, name: &str, remaining: Duration) {
-        self.hear(format!("{name} rejected {remaining:?}"));
-    }
-    fn breaker_probe(&self, name: &str) {
-        self.hear(format!("{name} probe"));
-    }
-    fn deadline_exceeded(&self, name: &str, exceeded: &DeadlineExceeded) {
-        self.hear(format!("{name} {exceeded:?} {exceeded}"));
-    }
-    fn key_minted(&self, name: &str) {
-        self.hear(format!("{name} minted"));
-    }
-    fn key_kept(&self, name: &str) {
-        self.hear(format!("{name} kept"));
     }
 }
 
@@ -276,7 +213,7 @@ async fn make_half_open(breaker: &CircuitBreaker) {
     let failing = tower::service_fn(|_: Ask| async { Err::<Answer, BoxError>("down".into()) });
     let mut service = CircuitBreakerLayer::new(breaker.clone(), Told).layer(failing);
     for caller in 0..3 {
-        let (effect, keyed) = (tower_composure::Effect::Read, false);
+        let (effect, keyed) = (Effect::Read, false);
         let ask = Ask {
             caller,
             effect,
@@ -288,41 +225,28 @@ async fn make_half_open(breaker: &CircuitBreaker) {
     assert_eq!(breaker.state(), CircuitState::HalfOpen);
 }
 
-async fn run(world: &Arc<World>) -> Seen {
-    let ears = Arc::new(Ears {
-        panics_every: world.observer_panics,
-        ..Ears::default()
-    });
-    let server = Server::new(world);
-    let log = Arc::clone(&server.log);
-    let built = build(world, server, &ears);
-    if world.half_open {
-        make_half_open(&built.breaker).await;
-    }
+/// All callers, each on a task of its own, which a panic ends.
+async fn let_all_call(world: &World, client: Client) -> Vec<Call> {
     let start = Instant::now();
-    let mut tasks = Vec::new();
     let mut calls = Vec::new();
-    for (caller, said) in world.callers.iter().enumerate() {
-        let (effect, keyed, patience) = (said.effect, said.keyed, said.patience);
-        let (client, at) = (built.client.clone(), start + ms(said.at));
-        let seen = Arc::new(Mutex::new(Call {
-            called: None,
-            ended: None,
-            outcome: None,
-            report: None,
-            panicked: false,
-        }));
-        calls.push(Arc::clone(&seen));
-        tasks.push(tokio::spawn(async move {
-            sleep_until(at).await;
-            let ask = Ask {
-                caller,
-                effect,
-                keyed,
-            };
-            call(client, ask, patience, &seen).await;
-        }));
+    for (number, caller) in world.callers.iter().cloned().enumerate() {
+        let client = client.clone();
+        let seen = Arc::new(Mutex::new(Call::default()));
+        let task = tokio::spawn({
+            let seen = Arc::clone(&seen);
+            async move {
+                sleep_until(start + ms(caller.at)).await;
+                let ask = Ask {
+                    caller: number,
+                    effect: caller.effect,
+                    keyed: caller.keyed,
+                };
+                call(client, ask, caller.patience, &seen).await;
+            }
+        });
+        calls.push((seen, task));
     }
+    drop(client);
     let mut leaps = world.leaps.clone();
     leaps.sort_unstable();
     let clock = tokio::spawn(async move {
@@ -331,32 +255,36 @@ async fn run(world: &Arc<World>) -> Seen {
             advance(ms(by)).await;
         }
     });
-    drop(built.client);
-    for (task, call) in tasks.into_iter().zip(&calls) {
+    let mut ended = Vec::new();
+    for (seen, task) in calls {
         let panicked = task.await.is_err();
-        call.lock()
-            .unwrap_or_else(|lock| lock.into_inner())
-            .panicked = panicked;
+        let seen = Arc::into_inner(seen).unwrap();
+        let call = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
+        ended.push(Call { panicked, ..call });
     }
     clock.await.unwrap();
-    let calls = calls.into_iter().map(|call| {
-        let call = Arc::into_inner(call).unwrap();
-        call.into_inner().unwrap_or_else(|lock| lock.into_inner())
-    });
+    ended
+}
+
+async fn run(world: &Arc<World>) -> Seen {
+    let ears = Arc::new(Ears::new(world.observer_panics));
+    let server = Server::new(world);
+    let log = Arc::clone(&server.log);
+    let built = build(world, server, &ears);
+    if world.half_open {
+        make_half_open(&built.breaker).await;
+    }
+    let calls = let_all_call(world, built.client).await;
     let out = |(permits, most): &(Arc<Semaphore>, usize)| most - permits.available_permits();
     Seen {
-        calls: calls.collect(),
+        calls,
         arrivals: log.arrivals.lock().unwrap().clone(),
         in_flight: log.in_flight.load(Ordering::SeqCst),
         permits_out: built.permits.iter().map(out).sum(),
         budget: built.budget,
         breaker: built.breaker,
         taps: built.taps,
-        events: ears
-            .heard
-            .lock()
-            .unwrap_or_else(|lock| lock.into_inner())
-            .clone(),
+        events: ears.heard(),
     }
 }
 

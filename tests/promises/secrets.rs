@@ -12,7 +12,8 @@ use tower_composure::{
     DeadlineExceeded, DeadlineLayer, Effect, IdempotencyKey, Policy, Stack, Verdict,
 };
 
-use super::play::{Ears, ms, play};
+use super::ears::Ears;
+use super::play::{ms, play};
 use super::world::{any_parts, any_world};
 
 const SECRET: &str = "SECRET123";
@@ -102,7 +103,7 @@ async fn case_149_nothing_of_ours_tells_a_secret() {
     let (outcome, report) = CallReport::of(service.oneshot(SECRET.to_owned())).await;
     let error = outcome.unwrap_err();
     printed.extend([texts_of_ours(&*error), format!("{report:?}")]);
-    printed.extend(ears.heard.lock().unwrap().iter().cloned());
+    printed.extend(ears.heard());
     assert!(printed.len() > 30);
     for text in printed {
         assert!(!text.contains(SECRET), "{text}");

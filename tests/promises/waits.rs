@@ -44,7 +44,7 @@ proptest! {
         play(&world, async |seen| {
             for arrivals in seen.by_caller() {
                 for pair in arrivals.windows(2) {
-                    let hint = pair[0].act.verdict().and_then(|verdict| verdict.hint());
+                    let hint = pair[0].act.verdict().and_then(Verdict::hint);
                     let Some((hint, ended)) = hint.zip(pair[0].ended) else { continue };
                     let waited = pair[1].at - ended;
                     prop_assert!(waited >= hint.wait(), "waited {waited:?} of {hint:?}");
@@ -75,7 +75,8 @@ proptest! {
             for (call, arrivals) in seen.calls.iter().zip(seen.by_caller()) {
                 let Some(called) = call.called else { continue };
                 for arrival in arrivals {
-                    prop_assert!(arrival.at - called <= ms(limit), "sent {:?} late", arrival.at - called - ms(limit));
+                    let after = arrival.at - called;
+                    prop_assert!(after <= ms(limit), "sent after {after:?}");
                 }
             }
             Ok(())

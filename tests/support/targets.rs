@@ -4,6 +4,7 @@
     dead_code,
     unreachable_pub,
     clippy::missing_panics_doc,
+    clippy::panic,
     clippy::unwrap_used,
     reason = "shared by a test and the fuzzers"
 )]
