@@ -73,6 +73,7 @@ mod report;
 mod rng;
 mod see;
 mod sync;
+mod tee;
 mod verdict;
 
 pub mod budget;

@@ -21,6 +21,8 @@ use crate::verdict::Verdict;
 /// `dependency` is the name that the stack or the layer was given, `""` where it was given none. Nothing that comes here
 /// holds a URL, a header, a key, an argument or the text of an error.
 ///
+/// Several observers are one: a pair `(A, B)`, a `Vec` of them, an `Arc` of one.
+///
 /// It is called in the middle of a poll: keep it short, and do not block. A panic in it is caught and dropped, so that
 /// it cannot break a call. Where there is no observer an event costs one branch.
 ///
