@@ -33,6 +33,14 @@
     feature = "fault",
     doc = "- [`fault`]: faults on a schedule, for tests and drills."
 )]
+#![cfg_attr(
+    feature = "metrics",
+    doc = "- [`mod@metrics`]: counters, gauges and histograms of every decision."
+)]
+#![cfg_attr(
+    feature = "tracing",
+    doc = "- [`mod@tracing`]: events, and fields on the span of a call."
+)]
 //!
 //! # The order
 //!
@@ -92,11 +100,15 @@ pub mod guide;
 pub mod idempotency_key;
 #[cfg(feature = "keyed")]
 pub mod keyed;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod policy;
 pub mod retry;
 pub mod stack;
 #[cfg(feature = "tool")]
 pub mod tool;
+#[cfg(feature = "tracing")]
+pub mod tracing;
 #[cfg(feature = "http")]
 pub mod wire;
 
@@ -114,6 +126,8 @@ pub use http::HttpPolicy;
 pub use idempotency_key::IdempotencyKey;
 #[cfg(feature = "http")]
 pub use idempotency_key::{IdempotencyKeyLayer, KeyFormat};
+#[cfg(feature = "metrics")]
+pub use metrics::MetricsObserver;
 pub use observer::{AttemptFinished, DelayedBy, Observer, RetryScheduled};
 pub use policy::{Policy, policy_fn};
 pub use report::{CallReport, StopReason};
@@ -121,6 +135,8 @@ pub use retry::{Backoff, Jitter, RetryLayer, RetryMode, RetrySwitch};
 pub use stack::Stack;
 #[cfg(feature = "tool")]
 pub use tool::{EnvelopeLayer, ToolCall, ToolKeyLayer, ToolPolicy};
+#[cfg(feature = "tracing")]
+pub use tracing::TracingObserver;
 pub use verdict::{Hint, Verdict};
 #[cfg(feature = "http")]
 pub use wire::{AttemptHeaderLayer, DeadlineFromHeaderLayer, DeadlineHeaderLayer};
