@@ -9,6 +9,7 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
@@ -17,7 +18,8 @@ use tower::{BoxError, Layer, Service, ServiceExt};
 use tower_composure::circuit_breaker::Transition;
 use tower_composure::{
     Attempt, AttemptFinished, Backoff, Budget, CallReport, CircuitBreaker, DeadlineExceeded,
-    HttpPolicy, IdempotencyKeyLayer, Jitter, Observer, RetryScheduled, Stack, StopReason,
+    Effect, HttpPolicy, IdempotencyKeyLayer, Jitter, Observer, RetryLayer, RetryScheduled, Stack,
+    StopReason,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -124,4 +126,32 @@ async fn a_panic_of_an_observer_breaks_nothing() {
     };
     let quiet = run(None).await;
     assert_eq!(run(Some(Arc::new(Panics))).await, quiet);
+}
+
+/// Counts the calls that it hears of.
+#[derive(Default)]
+struct Finished(AtomicU32);
+
+impl Observer for Finished {
+    fn call_finished(&self, dependency: &str, _: &CallReport) {
+        assert_eq!(dependency, "payments");
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn the_panic_of_one_observer_is_not_the_silence_of_the_next() {
+    let finished = Arc::new(Finished::default());
+    let listeners: Vec<Arc<dyn Observer>> = vec![
+        Arc::new(Panics),
+        Arc::new((Panics, Arc::clone(&finished))),
+        Arc::clone(&finished) as _,
+    ];
+    let layer = RetryLayer::builder(Effect::Read)
+        .dependency("payments")
+        .observer(Arc::new(listeners));
+    let service = layer.build().unwrap().layer(Script::new([Step::Ok(1)]));
+    let answer: Result<u32, &'static str> = service.oneshot(7).await;
+    assert_eq!(answer, Ok(1));
+    assert_eq!(finished.0.load(Ordering::Relaxed), 2);
 }

@@ -25,10 +25,10 @@
 //!
 //! # Spans
 //!
-//! The events belong to the span that the call runs in. Where that span has a field of
-//! [OpenTelemetry's](https://opentelemetry.io/docs/specs/semconv/http/http-spans/) with no value yet, it is filled:
-//! `http.request.resend_count` with the number of retries made so far, and `error.type` with the outcome of a call that
-//! failed, which is the verdict or `cancelled`.
+//! The events belong to the span that the call runs in. Where that span has declared fields of
+//! [OpenTelemetry's](https://opentelemetry.io/docs/specs/semconv/http/http-spans/) (`http.request.resend_count = Empty`),
+//! they are recorded: `http.request.resend_count` is the number of retries made so far, and `error.type` the outcome of a
+//! call that failed, which is the verdict or `cancelled`.
 //!
 //! There is no span for an attempt: to hold one, a layer would have to be wrapped around the inner service, and one that
 //! does so exists. Give the layer that makes spans below the stack the number of the attempt:

@@ -20,6 +20,8 @@ pub mod envelope;
 pub mod http_policy;
 #[cfg(feature = "http")]
 pub mod pipe;
+#[cfg(feature = "tracing")]
+pub mod records;
 
 use std::collections::VecDeque;
 use std::future::Future;
