@@ -30,6 +30,8 @@ mod report;
 mod scenario;
 #[path = "../examples/payment_deploy/server.rs"]
 mod server;
+#[path = "../examples/payment_deploy/watch.rs"]
+mod watch;
 
 const RATIO: f64 = 0.1;
 const BURST: f64 = 20.0;

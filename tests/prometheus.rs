@@ -2,8 +2,14 @@
 //!
 //! Needs a prometheus on the machine and is skipped without one, except where `COMPOSURE_REQUIRE_PROMETHEUS` is set.
 #![cfg(all(not(loom), unix, feature = "metrics", feature = "tracing"))]
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test may")]
+#![expect(
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test may"
+)]
 
+use std::fmt::Write as _;
 use std::io;
 use std::net::TcpListener;
 use std::path::Path;
@@ -102,7 +108,10 @@ impl Prometheus {
 
     /// What a query gives now.
     async fn query(&self, query: &str) -> Vec<Value> {
-        let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let mut encoded = String::new();
+        for byte in query.bytes() {
+            write!(encoded, "%{byte:02X}").unwrap();
+        }
         let path = format!("/api/v1/query?query={encoded}");
         let body = self.get(&path).await;
         let body = body.unwrap_or_else(|error| panic!("{query}: {error}"));

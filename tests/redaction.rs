@@ -131,7 +131,9 @@ where
 {
     heard.show(service);
     let call = service.ready().await.unwrap().call(request());
-    let call = std::pin::pin!(call);
+    let key = IdempotencyKey::new(SECRET).unwrap();
+    heard.show(&key);
+    let call = std::pin::pin!(key.scope(call));
     heard.show(&call);
     let (outcome, report) = CallReport::of(call).await;
     heard.show(&report);
@@ -144,48 +146,54 @@ where
     }
 }
 
-/// Ends a call for this reason.
-async fn stop(reason: StopReason, heard: &Arc<Heard>) {
-    let traced = (TracingObserver::new(), MetricsObserver::new());
-    heard.show(&traced);
-    let observer: Arc<dyn Observer> = Arc::new((Arc::clone(heard), traced));
+/// What a call meets that is to end for this reason.
+async fn answer(reason: StopReason, breaker: CircuitBreaker) -> Result<Response<Card>, BoxError> {
+    for in_scope in [
+        format!("{:?}", CallContext::current()),
+        format!("{:?}", IdempotencyKey::current()),
+        format!("{:?}", Deadline::current()),
+    ] {
+        assert!(!in_scope.contains(SECRET), "{in_scope}");
+    }
+    match reason {
+        StopReason::HintExceedsLimit => return Ok(busy("3600")),
+        StopReason::Deadline => return Ok(busy("30")),
+        StopReason::BreakerOpen => breaker.force_open(),
+        _ => {}
+    }
+    Err(Box::new(Leaky))
+}
+
+fn breaker(observer: Arc<dyn Observer>) -> CircuitBreaker {
     let breaker = CircuitBreaker::builder()
         .name("payments")
         .consecutive_failures(1)
         .open_time(SECOND)
         .open_jitter(0.0)
-        .observer(Arc::clone(&observer));
-    let breaker = breaker.build().unwrap();
-    let seen = breaker.clone();
-    let inner = service_fn(move |_: Request<Card>| {
-        if reason == StopReason::BreakerOpen {
-            seen.force_open();
-        }
-        async move {
-            for in_scope in [
-                format!("{:?}", CallContext::current()),
-                format!("{:?}", IdempotencyKey::current()),
-                format!("{:?}", Deadline::current()),
-            ] {
-                assert!(!in_scope.contains(SECRET), "{in_scope}");
-            }
-            match reason {
-                StopReason::HintExceedsLimit => Ok(busy("3600")),
-                StopReason::Deadline => Ok(busy("30")),
-                _ => Err(Box::new(Leaky) as BoxError),
-            }
-        }
-    });
-    let budget = match reason {
+        .observer(observer);
+    breaker.build().unwrap()
+}
+
+fn budget(reason: StopReason) -> Budget {
+    match reason {
         StopReason::BudgetExhausted => Budget::builder().starting_empty().build().unwrap(),
         _ => Budget::default(),
-    };
+    }
+}
+
+/// Ends a call for this reason.
+async fn stop(reason: StopReason, heard: &Arc<Heard>) {
+    let traced = (TracingObserver::new(), MetricsObserver::new());
+    let observer: Arc<dyn Observer> = Arc::new((Arc::clone(heard), traced));
+    let breaker = breaker(Arc::clone(&observer));
+    let seen = breaker.clone();
+    let inner = service_fn(move |_: Request<Card>| answer(reason, seen.clone()));
     let copies = reason != StopReason::NotReplayable;
     let builder = Stack::builder(HttpPolicy::new())
         .dependency("payments")
-        .observer(Arc::clone(&observer))
+        .observer(observer)
         .breaker(breaker.clone())
-        .budget(budget)
+        .budget(budget(reason))
         .backoff(Backoff::constant(SECOND))
         .max_attempts(2)
         .replay(replay_fn(move |request: &Request<Card>| {
@@ -197,10 +205,8 @@ async fn stop(reason: StopReason, heard: &Arc<Heard>) {
         the_error_is_unchanged(look(&mut service, heard).await.as_deref());
         return;
     }
-    let stack = builder
-        .idempotency_key(IdempotencyKeyLayer::new())
-        .build()
-        .unwrap();
+    let keys = IdempotencyKeyLayer::new();
+    let stack = builder.idempotency_key(keys).build().unwrap();
     heard.show(&stack);
     match reason {
         StopReason::SwitchedOff => stack.switch().set(RetryMode::Off),
@@ -228,7 +234,7 @@ async fn stop(reason: StopReason, heard: &Arc<Heard>) {
 }
 
 fn the_error_is_unchanged(error: Option<&(dyn Error + Send + Sync + 'static)>) {
-    assert!(error.is_some_and(|error| error.is::<Leaky>()));
+    assert!(error.is_some_and(<dyn Error + Send + Sync>::is::<Leaky>));
 }
 
 /// Runs something and looks for the secret in all that was said.
