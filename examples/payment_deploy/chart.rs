@@ -1,17 +1,23 @@
-//! The chart: requests per 100 ms for each run, the outage shaded.
+//! The chart: requests per 100 ms for each run, the tokens left in their budgets, and the breaker's states; the outage
+//! shaded.
 
-use std::error::Error;
 use std::fs;
 use std::path::Path;
 
+use plotters::coord::Shift;
 use plotters::prelude::*;
-use tower_composure::BoxError;
+use tower_composure::{BoxError, CircuitState};
 
 use crate::report::{Report, Run};
 use crate::scenario::{BIN, Scenario};
+use crate::watch;
 
-const SIZE: (u32, u32) = (960, 480);
+const SIZE: (u32, u32) = (960, 680);
+/// Where the upper charts end.
+const REQUESTS_END: u32 = 400;
+const TOKENS_END: u32 = 560;
 const SHADE: RGBColor = RGBColor(0xE8, 0xE8, 0xEC);
+const MESH: RGBColor = RGBColor(0xD8, 0xD8, 0xD8);
 const TEXT: RGBColor = RGBColor(0x33, 0x33, 0x33);
 
 /// A colour and a width for each run, in order: told apart by colour-blind eyes as well (Okabe and Ito), and the first
@@ -21,6 +27,13 @@ const LINES: [(RGBColor, u32); 4] = [
     (RGBColor(0xD5, 0x5E, 0x00), 2),
     (RGBColor(0x00, 0x72, 0xB2), 2),
     (RGBColor(0x00, 0x9E, 0x73), 2),
+];
+
+/// The breaker's states, and what they are drawn in.
+const STATES: [(CircuitState, RGBColor); 3] = [
+    (CircuitState::Closed, RGBColor(0xBF, 0xE3, 0xD6)),
+    (CircuitState::Open, RGBColor(0xD5, 0x5E, 0x00)),
+    (CircuitState::HalfOpen, RGBColor(0xE6, 0x9F, 0x00)),
 ];
 
 /// Draws the chart into a file, with the folders it needs.
@@ -43,28 +56,39 @@ pub(crate) fn svg(scenario: &Scenario, report: &Report) -> Result<String, BoxErr
     Ok(svg)
 }
 
-fn paint<'a>(
-    area: &DrawingArea<SVGBackend<'a>, plotters::coord::Shift>,
-    scenario: &Scenario,
-    report: &Report,
-) -> Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>
-where
-    <SVGBackend<'a> as DrawingBackend>::ErrorType: Error + Send + Sync,
-{
+type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
+type Drawn<'s> = Result<(), DrawingAreaErrorKind<<SVGBackend<'s> as DrawingBackend>::ErrorType>>;
+
+/// Three charts over the same seconds.
+fn paint<'s>(area: &Area<'s>, scenario: &Scenario, report: &Report) -> Drawn<'s> {
+    area.fill(&WHITE)?;
+    let (requests, rest) = area.split_vertically(REQUESTS_END);
+    let (tokens, states) = rest.split_vertically(TOKENS_END - REQUESTS_END);
+    paint_requests(&requests, scenario, report)?;
+    paint_tokens(&tokens, scenario, report)?;
+    paint_states(&states, scenario, report)
+}
+
+/// The end of the run, and when the outage begins and ends, in seconds.
+fn seconds(scenario: &Scenario) -> (f64, f64, f64) {
+    let (down, up) = scenario.down();
+    let end = scenario.scaled(scenario.length());
+    (end.as_secs_f64(), down.as_secs_f64(), up.as_secs_f64())
+}
+
+fn text(size: u32) -> TextStyle<'static> {
+    ("sans-serif", size).into_font().color(&TEXT)
+}
+
+fn paint_requests<'s>(area: &Area<'s>, scenario: &Scenario, report: &Report) -> Drawn<'s> {
     let peak = report.runs.iter().flat_map(|run| &run.bins).max();
     let top = f64::from(peak.copied().unwrap_or(0)) * 1.18;
-    let end = scenario.scaled(scenario.length()).as_secs_f64();
-    let (down, up) = scenario.down();
-    let (down, up) = (down.as_secs_f64(), up.as_secs_f64());
-
-    area.fill(&WHITE)?;
+    let (end, down, up) = seconds(scenario);
     let mut chart = ChartBuilder::on(area)
-        .caption(
-            "A payment API during a deploy, and four clients",
-            ("sans-serif", 22).into_font().color(&TEXT),
-        )
+        .caption("A payment API during a deploy, and four clients", text(22))
         .margin(16)
-        .x_label_area_size(44)
+        .margin_bottom(4)
+        .x_label_area_size(8)
         .y_label_area_size(56)
         .build_cartesian_2d(0.0..end, 0.0..top)?;
     let outage = Rectangle::new([(down, 0.0), (up, top)], SHADE.filled());
@@ -73,17 +97,16 @@ where
         .configure_mesh()
         .disable_x_mesh()
         .light_line_style(TRANSPARENT)
-        .bold_line_style(RGBColor(0xD8, 0xD8, 0xD8))
+        .bold_line_style(MESH)
         .axis_style(TEXT)
-        .x_desc("seconds")
+        .x_labels(0)
         .y_desc("requests per 100 ms")
-        .x_label_formatter(&|seconds| format!("{seconds:.0}"))
         .y_label_formatter(&|requests| format!("{requests:.0}"))
-        .label_style(("sans-serif", 14).into_font().color(&TEXT))
+        .label_style(text(14))
         .draw()?;
-    let label = ("sans-serif", 14).into_font().color(&TEXT);
     let place = (down + (up - down) * 0.02, top * 0.97);
-    chart.draw_series([Text::new("outage: the API answers 503", place, label)])?;
+    let outage = Text::new("outage: the API answers 503", place, text(14));
+    chart.draw_series([outage])?;
 
     for (run, (colour, width)) in report.runs.iter().zip(LINES) {
         let line = colour.stroke_width(width);
@@ -99,7 +122,84 @@ where
         .legend_area_size(32)
         .background_style(WHITE)
         .border_style(SHADE)
-        .label_font(("sans-serif", 14).into_font().color(&TEXT))
+        .label_font(text(14))
+        .draw()
+}
+
+/// What the budgets held, where there was one.
+fn paint_tokens<'s>(area: &Area<'s>, scenario: &Scenario, report: &Report) -> Drawn<'s> {
+    let top = watch::full() * 1.1;
+    let (end, down, up) = seconds(scenario);
+    let mut chart = ChartBuilder::on(area)
+        .margin(16)
+        .margin_top(4)
+        .margin_bottom(4)
+        .x_label_area_size(8)
+        .y_label_area_size(56)
+        .build_cartesian_2d(0.0..end, 0.0..top)?;
+    let outage = Rectangle::new([(down, 0.0), (up, top)], SHADE.filled());
+    chart.draw_series([outage])?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(MESH)
+        .axis_style(TEXT)
+        .x_labels(0)
+        .y_labels(3)
+        .y_desc("tokens left")
+        .y_label_formatter(&|tokens| format!("{tokens:.0}"))
+        .label_style(text(14))
+        .draw()?;
+    for (run, (colour, width)) in report.runs.iter().zip(LINES) {
+        if !run.tokens.is_empty() {
+            let line = LineSeries::new(steps(&run.tokens, end), colour.stroke_width(width));
+            chart.draw_series(line)?;
+        }
+    }
+    Ok(())
+}
+
+/// The states of the one breaker that there is.
+fn paint_states<'s>(area: &Area<'s>, scenario: &Scenario, report: &Report) -> Drawn<'s> {
+    let (end, ..) = seconds(scenario);
+    let mut chart = ChartBuilder::on(area)
+        .margin(16)
+        .margin_top(4)
+        .x_label_area_size(44)
+        .y_label_area_size(56)
+        .build_cartesian_2d(0.0..end, 0.0..1.0)?;
+    chart
+        .configure_mesh()
+        .disable_mesh()
+        .axis_style(TEXT)
+        .y_labels(0)
+        .x_desc("seconds")
+        .y_desc("breaker")
+        .x_label_formatter(&|seconds| format!("{seconds:.0}"))
+        .label_style(text(14))
+        .draw()?;
+    let states = report.runs.iter().map(|run| &run.states);
+    let Some(states) = states.into_iter().find(|states| !states.is_empty()) else {
+        return Ok(());
+    };
+    for (state, colour) in STATES {
+        let spans = spans(states, end)
+            .filter(|(entered, ..)| *entered == state)
+            .map(|(_, from, to)| Rectangle::new([(from, 0.0), (to, 1.0)], colour.filled()));
+        chart
+            .draw_series(spans)?
+            .label(state.as_str())
+            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 24, y + 5)], colour.filled()));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .margin(4)
+        .legend_area_size(32)
+        .background_style(WHITE)
+        .border_style(SHADE)
+        .label_font(text(14))
         .draw()
 }
 
@@ -111,4 +211,30 @@ fn points(run: &Run, end: f64) -> impl Iterator<Item = (f64, f64)> {
         .take_while(move |at| *at < end)
         .zip(run.bins.iter().copied().chain(std::iter::repeat(0)))
         .map(|(at, requests)| (at, f64::from(requests)))
+}
+
+/// A line that stays where it is until it changes. It starts with a full budget.
+fn steps(changes: &[(f64, f64)], end: f64) -> Vec<(f64, f64)> {
+    let mut holds = watch::full();
+    let mut line = vec![(0.0, holds)];
+    for &(at, tokens) in changes.iter().filter(|(at, _)| *at < end) {
+        line.extend([(at, holds), (at, tokens)]);
+        holds = tokens;
+    }
+    line.push((end, holds));
+    line
+}
+
+/// Each state with its beginning and its end. It starts closed, and none is too short to be seen.
+fn spans(
+    entered: &[(f64, CircuitState)],
+    end: f64,
+) -> impl Iterator<Item = (CircuitState, f64, f64)> {
+    let starts = [(0.0, CircuitState::Closed)];
+    let starts = starts.into_iter().chain(entered.iter().copied());
+    let ends = entered.iter().map(|(at, _)| *at).chain([end]);
+    starts.zip(ends).map(move |((from, state), to)| {
+        let seen = from + end * 0.003;
+        (state, from.min(end), to.max(seen).min(end))
+    })
 }

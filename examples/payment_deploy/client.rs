@@ -1,7 +1,6 @@
 //! The four clients. All of them make the same request over the same kind of connection.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
@@ -14,11 +13,12 @@ use tokio::time::sleep;
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceBuilder, ServiceExt};
 use tower_composure::{
-    Backoff, BoxError, Budget, CallReport, CircuitBreaker, DeadlineLayer, HttpPolicy,
-    IdempotencyKeyLayer, Observer, Stack, Verdict,
+    Backoff, BoxError, Budget, CircuitBreaker, DeadlineLayer, HttpPolicy, IdempotencyKeyLayer,
+    Stack, Verdict,
 };
 
 use crate::scenario::Scenario;
+use crate::watch::Watch;
 
 /// A client of the payment API, cheap to clone; clones share connections, budget and breaker.
 pub(crate) type Client = BoxCloneSyncService<Request<Full<Bytes>>, Response<Bytes>, BoxError>;
@@ -56,35 +56,30 @@ impl Kind {
         }
     }
 
-    /// A client of this kind. The refusals go to `refusals`.
-    pub(crate) fn client(
-        self,
-        scenario: &Scenario,
-        refusals: Arc<Refusals>,
-    ) -> Result<Client, BoxError> {
+    /// A client of this kind. What it decides goes to `watch`.
+    pub(crate) fn client(self, scenario: &Scenario, watch: Arc<Watch>) -> Result<Client, BoxError> {
         Ok(match self {
             Self::None => one_attempt(scenario),
             Self::Naive => by_hand(scenario),
             Self::Retry => Client::new(
                 ServiceBuilder::new()
-                    .layer(preset(scenario, refusals).no_breaker().build()?)
+                    .layer(preset(scenario, watch).no_breaker().build()?)
                     .service(http()),
             ),
-            Self::Composure => Client::new(
-                ServiceBuilder::new()
-                    .layer(
-                        preset(scenario, refusals)
-                            .breaker(breaker(scenario)?)
-                            .build()?,
-                    )
-                    .service(http()),
-            ),
+            Self::Composure => {
+                let breaker = breaker(scenario, Arc::clone(&watch))?;
+                Client::new(
+                    ServiceBuilder::new()
+                        .layer(preset(scenario, watch).breaker(breaker).build()?)
+                        .service(http()),
+                )
+            }
         })
     }
 }
 
 /// The preset of this crate. Its defaults are the document's numbers; they are named here because they are scaled.
-fn preset(scenario: &Scenario, refusals: Arc<Refusals>) -> StackBuilder {
+fn preset(scenario: &Scenario, watch: Arc<Watch>) -> StackBuilder {
     // This API's documentation says that a 503 comes before it acts. Without that a 503 is `Unknown`.
     let policy = HttpPolicy::new().status(StatusCode::SERVICE_UNAVAILABLE, Verdict::REFUSED);
     Stack::builder(policy)
@@ -97,18 +92,19 @@ fn preset(scenario: &Scenario, refusals: Arc<Refusals>) -> StackBuilder {
         ))
         .budget(Budget::default())
         .idempotency_key(IdempotencyKeyLayer::new())
-        .observer(refusals)
+        .observer(watch)
         .seed(scenario.seed)
 }
 
 type StackBuilder = tower_composure::stack::StackBuilder<HttpPolicy, IdempotencyKeyLayer>;
 
-fn breaker(scenario: &Scenario) -> Result<CircuitBreaker, BoxError> {
+fn breaker(scenario: &Scenario, watch: Arc<Watch>) -> Result<CircuitBreaker, BoxError> {
     let breaker = CircuitBreaker::builder()
         .open_time(scenario.scaled(OPEN))
         .max_open_time(scenario.scaled(MAX_OPEN))
         .probe_lease(scenario.scaled(CALL))
         .seed(scenario.seed)
+        .observer(watch)
         .build()?;
     Ok(breaker)
 }
@@ -164,28 +160,4 @@ where
     let (head, body) = response.into_parts();
     let body = body.collect().await.map_err(Into::into)?;
     Ok(Response::from_parts(head, body.to_bytes()))
-}
-
-/// Counts the retries that were refused, by reason.
-#[derive(Debug, Default)]
-pub(crate) struct Refusals(Mutex<BTreeMap<&'static str, u32>>);
-
-impl Refusals {
-    pub(crate) fn count(&self, reason: &'static str) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry(reason).or_default() += 1;
-    }
-
-    pub(crate) fn counts(&self) -> BTreeMap<&'static str, u32> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.clone()
-    }
-}
-
-impl Observer for Refusals {
-    fn call_finished(&self, _dependency: &str, report: &CallReport) {
-        if let Some(reason) = report.stop_reason() {
-            self.count(reason.as_str());
-        }
-    }
 }

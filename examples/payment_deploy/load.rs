@@ -13,10 +13,11 @@ use tokio::time::sleep_until;
 use tower::ServiceExt;
 use tower_composure::{BoxError, BreakerOpen};
 
-use crate::client::{Kind, Refusals};
+use crate::client::Kind;
 use crate::report::Run;
 use crate::scenario::{Scenario, now};
 use crate::server::{Charge, Server};
+use crate::watch::Watch;
 
 /// How long before the first call a run gets ready.
 const LEAD: Duration = Duration::from_millis(50);
@@ -37,20 +38,20 @@ pub(crate) async fn run(
 ) -> Result<Run, BoxError> {
     let start = now() + LEAD;
     let server = Server::start(scenario, start).await?;
-    let refusals = Arc::new(Refusals::default());
-    let client = kind.client(scenario, Arc::clone(&refusals))?;
+    let watch = Arc::new(Watch::default());
+    let client = kind.client(scenario, Arc::clone(&watch))?;
 
     let mut calls = JoinSet::new();
     for call in scenario.plan() {
         let client = client.clone();
-        let refusals = Arc::clone(&refusals);
+        let watch = Arc::clone(&watch);
         let uri = format!("http://{}/orders/{}/charges", server.address, call.order);
         let request = Request::post(uri).body(Full::<Bytes>::default())?;
         let planned = start + call.starts;
         calls.spawn(async move {
             sleep_until(planned).await;
             let outcome = client.oneshot(request).await;
-            let charge = charge(outcome, &refusals);
+            let charge = charge(outcome, &watch);
             Ended {
                 succeeded: charge.is_some(),
                 replayed: charge.is_some_and(|charge| charge.replayed),
@@ -72,13 +73,14 @@ pub(crate) async fn run(
         .filter(|call| call.in_outage)
         .map(|call| call.order)
         .collect();
-    Ok(Run::new(
-        kind, scenario, &ended, &in_outage, &ledger, &refusals,
-    ))
+    let course = watch.so_far();
+    let mut run = Run::new(kind, scenario, &ended, &in_outage, &ledger);
+    run.watched(course, start);
+    Ok(run)
 }
 
 /// The charge, where the call succeeded.
-fn charge(outcome: Result<Response<Bytes>, BoxError>, refusals: &Refusals) -> Option<Charge> {
+fn charge(outcome: Result<Response<Bytes>, BoxError>, watch: &Watch) -> Option<Charge> {
     match outcome {
         Ok(response) if response.status().is_success() => {
             serde_json::from_slice(response.body()).ok()
@@ -86,7 +88,7 @@ fn charge(outcome: Result<Response<Bytes>, BoxError>, refusals: &Refusals) -> Op
         Ok(_) => None,
         Err(error) => {
             if BreakerOpen::find(&*error).is_some() {
-                refusals.count("breaker_rejected");
+                watch.refused("breaker_rejected");
             }
             None
         }

@@ -36,6 +36,7 @@ mod load;
 mod report;
 mod scenario;
 mod server;
+mod watch;
 
 /// Where the chart goes. `docs/payment_deploy.svg` is a copy of what a run with default arguments draws here.
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/payment_deploy.svg");

@@ -5,11 +5,14 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
+use tokio::time::Instant;
+use tower_composure::CircuitState;
 
-use crate::client::{Kind, Refusals};
+use crate::client::Kind;
 use crate::load::Ended;
 use crate::scenario::{BIN, Scenario};
 use crate::server::{Arrival, Ledger};
+use crate::watch::Course;
 
 /// All runs, in the order of [`Kind::ALL`].
 #[derive(Debug, Serialize)]
@@ -45,6 +48,12 @@ pub(crate) struct Run {
     /// Arrivals in each [`BIN`].
     #[serde(skip)]
     pub(crate) bins: Vec<u32>,
+    /// Seconds since the start, and the tokens that the budget held from then on.
+    #[serde(skip)]
+    pub(crate) tokens: Vec<(f64, f64)>,
+    /// Seconds since the start, and the state that the breaker entered.
+    #[serde(skip)]
+    pub(crate) states: Vec<(f64, CircuitState)>,
 }
 
 impl Run {
@@ -54,7 +63,6 @@ impl Run {
         ended: &[Ended],
         in_outage: &HashSet<u32>,
         ledger: &Ledger,
-        refusals: &Refusals,
     ) -> Self {
         let bins = bins(&ledger.arrivals);
         let peak = bins.iter().copied().max().unwrap_or(0);
@@ -77,10 +85,22 @@ impl Run {
             replayed: ended.iter().filter(|call| call.replayed).count(),
             p50_ms: percentile(&latencies, 50),
             p99_ms: percentile(&latencies, 99),
-            refused: refusals.counts(),
+            refused: BTreeMap::new(),
             outage_requests,
             bins,
+            tokens: Vec::new(),
+            states: Vec::new(),
         }
+    }
+
+    /// Adds what was heard of the client in a run that began at `start`.
+    pub(crate) fn watched(&mut self, course: Course, start: Instant) {
+        let since = |at: Instant| at.saturating_duration_since(start).as_secs_f64();
+        self.refused = course.refused;
+        let tokens = course.tokens.into_iter();
+        self.tokens = tokens.map(|(at, tokens)| (since(at), tokens)).collect();
+        let states = course.states.into_iter();
+        self.states = states.map(|(at, state)| (since(at), state)).collect();
     }
 
     /// How often a retry was refused, or a call rejected, for this reason.
