@@ -147,7 +147,7 @@ where
 }
 
 /// What a call meets that is to end for this reason.
-async fn answer(reason: StopReason, breaker: CircuitBreaker) -> Result<Response<Card>, BoxError> {
+fn answer(reason: StopReason, breaker: &CircuitBreaker) -> Result<Response<Card>, BoxError> {
     for in_scope in [
         format!("{:?}", CallContext::current()),
         format!("{:?}", IdempotencyKey::current()),
@@ -187,7 +187,10 @@ async fn stop(reason: StopReason, heard: &Arc<Heard>) {
     let observer: Arc<dyn Observer> = Arc::new((Arc::clone(heard), traced));
     let breaker = breaker(Arc::clone(&observer));
     let seen = breaker.clone();
-    let inner = service_fn(move |_: Request<Card>| answer(reason, seen.clone()));
+    let inner = service_fn(move |_: Request<Card>| {
+        let outcome = answer(reason, &seen);
+        async move { outcome }
+    });
     let copies = reason != StopReason::NotReplayable;
     let builder = Stack::builder(HttpPolicy::new())
         .dependency("payments")
