@@ -65,6 +65,11 @@ const _: () = {
     assert_impl_all!(Dialect: Send, Sync, Unpin, Clone);
 };
 
+#[cfg(feature = "metrics")]
+assert_impl_all!(tower_composure::MetricsObserver: Send, Sync, Unpin);
+#[cfg(feature = "tracing")]
+assert_impl_all!(tower_composure::TracingObserver: Send, Sync, Unpin, Copy);
+
 // Values and errors.
 assert_impl_all!(Attempt: Send, Sync, Unpin, Copy);
 assert_impl_all!(Effect: Send, Sync, Unpin, Copy);
