@@ -1,10 +1,6 @@
 //! The randomness of waits: under the cap, left at the cap, different for each caller, and repeatable from a seed.
 #![cfg(not(loom))]
-#![expect(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a test may; it reads tokio's paused clock"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod support;
 

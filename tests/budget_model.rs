@@ -1,6 +1,5 @@
 //! The budget beside a plain sum: the same balance after every step, whatever the order of the steps.
 #![cfg(not(loom))]
-#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod support;
 

@@ -1,12 +1,5 @@
 //! Whatever a layer accepts for a backoff, no wait leaves its bounds.
 #![cfg(not(loom))]
-#![expect(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a test may; it reads tokio's paused clock"
-)]
-
-mod support;
 
 use std::time::Duration;
 

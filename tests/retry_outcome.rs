@@ -1,6 +1,5 @@
 //! The last outcome of a call: it goes up unchanged, and its report says what happened.
 #![cfg(not(loom))]
-#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! The preset: what its builder takes and refuses, and the keys that it may have.
 #![cfg(not(loom))]
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may")]
+#![expect(clippy::unwrap_used, reason = "a test may")]
 
 #[path = "support/says.rs"]
 mod says;
@@ -8,11 +8,10 @@ mod support;
 
 use std::time::Duration;
 
-use says::{Dependency, Failed, Says, always};
-use support::{Script, Step};
+use says::{Dependency, Says, always};
 use tower::{Layer, Service, ServiceExt};
 use tower_composure::stack::{StackBuilder, StackService};
-use tower_composure::{Backoff, CallReport, CircuitBreaker, Effect, Stack, StopReason, Verdict};
+use tower_composure::{Backoff, CircuitBreaker, Effect, Stack, Verdict};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -121,8 +120,10 @@ async fn a_stack_and_its_service_can_be_named() {
 #[cfg(feature = "http")]
 mod keys {
     use http::{HeaderMap, Request, Response, StatusCode};
-    use tower_composure::{HttpPolicy, IdempotencyKeyLayer};
+    use tower_composure::{CallReport, HttpPolicy, IdempotencyKeyLayer, StopReason};
 
+    use super::says::Failed;
+    use super::support::{Script, Step};
     use super::*;
 
     type Api = Script<Request<()>, Response<()>, Failed>;
