@@ -69,6 +69,12 @@
 //! ```
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![warn(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "whatever a peer sends must not panic"
+)]
 
 mod attempt;
 mod clock;

@@ -37,6 +37,10 @@ pub(crate) const fn mix(word: u64) -> u64 {
 }
 
 /// A point in `0..=span`, `random` being a uniform word. Exact at both ends, without a float.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "a span of time has at most 94 bits, and the divisor is a constant"
+)]
 pub(crate) const fn within(span: u128, random: u64) -> u128 {
     // span * random / (2^64 - 1), in two steps so that it cannot overflow: a span of time has at most 94 bits.
     let max = u64::MAX as u128;

@@ -94,11 +94,11 @@ impl<B: Body> Release<Response<B>> for DrainBody {
             return None;
         }
         // What is left is for the attempt too.
-        let left = Deadline::current().map_or(Duration::MAX, |deadline| deadline.remaining() / 2);
+        let left = Deadline::current().and_then(|deadline| deadline.remaining().checked_div(2));
         Some(Draining {
             body,
             bytes_left: self.max_bytes,
-            time: self.max_time.min(left),
+            time: self.max_time.min(left.unwrap_or(Duration::MAX)),
             timer: None,
         })
     }

@@ -30,7 +30,7 @@ impl KeyFormat {
         match self {
             Self::Raw => HeaderValue::from_str(key.as_str()).ok(),
             Self::Structured => {
-                let mut quoted = String::with_capacity(key.as_str().len() + 2);
+                let mut quoted = String::with_capacity(key.as_str().len().saturating_add(2));
                 quoted.push('"');
                 for character in key.as_str().chars() {
                     if matches!(character, '"' | '\\') {

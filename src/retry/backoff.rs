@@ -52,7 +52,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Grows from `base` by a factor of 2 up to `cap`. `Duration::MAX` is no cap.
+    /// Grows from `base` by a factor of 2 up to `cap`. `Duration::MAX` is no cap; a base of zero stays zero, so that each
+    /// retry follows at once.
     pub const fn exponential(base: Duration, cap: Duration) -> Self {
         Self {
             base,

@@ -173,7 +173,7 @@ where
     D: Release<S::Response>,
 {
     // The first one has brought us here.
-    let mut failures = 1;
+    let mut failures = 1_u32;
     loop {
         match state.as_mut().project() {
             StateProj::Attempting { inner } => {
@@ -185,7 +185,7 @@ where
                     Ok(next) => state.set(next),
                     Err(outcome) => return Poll::Ready(outcome),
                 }
-                failures += 1;
+                failures = failures.saturating_add(1);
                 if failures == FAILURES_A_POLL {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
