@@ -1,0 +1,163 @@
+//! The programs that time: what they print, as tables.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs;
+
+use serde_json::Value;
+
+use crate::build_cost::BuildCost;
+use crate::tools::{self, Failure, cargo};
+
+/// Median nanoseconds a call, by case, from criterion.
+pub struct Times(HashMap<String, f64>);
+
+/// The order of the table.
+const TIMED: [&str; 16] = [
+    "bare",
+    "stack",
+    "tower_stack",
+    "resilience_stack",
+    "seatbelt_stack",
+    "budget_retry",
+    "tower_retry_budget",
+    "circuit_breaker",
+    "recloser",
+    "resilience_breaker",
+    "seatbelt_breaker",
+    "http_clone",
+    "http_stack",
+    "http_tower_stack",
+    "http_resilience_stack",
+    "again_stack",
+];
+
+impl Times {
+    pub fn measure() -> Result<Self, Failure> {
+        let home = tools::sibling("criterion")?;
+        fs::remove_dir_all(&home).ok();
+        let bench = ["bench", "--locked", "--quiet", "--bench", "stacks"];
+        tools::output(cargo(tools::package(), &bench).env("CRITERION_HOME", &home))?;
+        let mut times = HashMap::new();
+        for case in TIMED {
+            let file = home.join("stacks").join(case).join("new/estimates.json");
+            let text = fs::read_to_string(&file).map_err(|error| format!("{file:?}: {error}"))?;
+            let estimates: Value = serde_json::from_str(&text)?;
+            let median = estimates["median"]["point_estimate"].as_f64();
+            times.insert(case.to_owned(), median.ok_or("no median")?);
+        }
+        Ok(Self(times))
+    }
+
+    fn get(&self, case: &str) -> f64 {
+        self.0.get(case).copied().unwrap_or(f64::NAN)
+    }
+
+    pub fn table(&self) -> Result<String, Failure> {
+        let mut text = "| case | ns a call |\n| --- | ---: |\n".to_owned();
+        for case in TIMED {
+            writeln!(text, "| {case} | {:.1} |", self.get(case))?;
+        }
+        Ok(text)
+    }
+
+    /// Ours to theirs: below 1 is faster.
+    pub fn ratios(&self) -> Result<String, Failure> {
+        let mut text = "| ours | to | ratio |\n| --- | --- | ---: |\n".to_owned();
+        for (ours, theirs) in [
+            ("stack", "tower_stack"),
+            ("stack", "resilience_stack"),
+            ("stack", "seatbelt_stack"),
+            ("budget_retry", "tower_retry_budget"),
+            ("circuit_breaker", "recloser"),
+            ("circuit_breaker", "resilience_breaker"),
+            ("circuit_breaker", "seatbelt_breaker"),
+            ("http_stack", "http_tower_stack"),
+            ("http_stack", "http_resilience_stack"),
+        ] {
+            let ratio = self.get(ours) / self.get(theirs);
+            writeln!(text, "| {ours} | {theirs} | {ratio:.2} |")?;
+        }
+        Ok(text)
+    }
+}
+
+/// A hundred thousand calls that are pending at once.
+pub fn in_flight() -> Result<String, Failure> {
+    let lines = tools::run("in_flight", &[])?;
+    let rows: Vec<Vec<&str>> = lines
+        .lines()
+        .map(|line| line.split(' ').collect())
+        .collect();
+    let wall = |row: &[&str]| row.get(3).and_then(|wall| wall.parse::<f64>().ok());
+    let peer = rows.iter().find(|row| row[0] == "tower_retry_timeout");
+    let peer = peer.and_then(|row| wall(row)).unwrap_or(f64::NAN);
+    let mut text =
+        "| case | most pending | bytes a call | wall ms, median of 7 | to tower_retry_timeout |\n"
+            .to_owned();
+    text.push_str("| --- | ---: | ---: | ---: | ---: |\n");
+    for row in &rows {
+        let ratio = wall(row).unwrap_or(f64::NAN) / peer;
+        writeln!(text, "| {} | {ratio:.2} |", row.join(" | "))?;
+    }
+    Ok(text)
+}
+
+/// Two threads on one budget or breaker. Its goals come with it.
+pub fn contention() -> Result<String, Failure> {
+    let text = tools::run("contention", &[])?;
+    // Lists are lists in Markdown too.
+    let line = |line: &str| match line.split(':').next() {
+        Some("met" | "NOT MET" | "NOT MEASURED") => format!("- {line}\n"),
+        _ => format!("{line}\n"),
+    };
+    Ok(text.lines().map(line).collect())
+}
+
+/// The deploy of the example `storm`, with the peers that it leaves out.
+pub fn storm() -> Result<String, Failure> {
+    let table: Value = serde_json::from_str(&tools::run("storm_peers", &["--json"])?)?;
+    let rows = table["rows"].as_array().ok_or("no rows")?;
+    let columns = [
+        "requests",
+        "amplification",
+        "first_second",
+        "3s_after",
+        "recovered",
+        "failed",
+    ];
+    let mut text = format!("| client | {} |\n", columns.join(" | ").replace('_', " "));
+    writeln!(text, "| --- |{}", " ---: |".repeat(columns.len()))?;
+    for row in rows {
+        write!(text, "| {} |", row["row"].as_str().unwrap_or_default())?;
+        for column in columns {
+            match &row[column] {
+                Value::Number(number) if number.is_f64() => {
+                    write!(text, " {:.3} |", number.as_f64().unwrap_or(f64::NAN))?;
+                }
+                value => write!(text, " {value} |")?,
+            }
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// What a build costs.
+pub fn build(costs: &[BuildCost]) -> Result<String, Failure> {
+    let mut text =
+        "| features | crates it depends on | s for those | s for the crate over them |\n"
+            .to_owned();
+    text.push_str("| --- | ---: | ---: | ---: |\n");
+    for cost in costs {
+        writeln!(
+            text,
+            "| {} | {} | {:.1} | {:.1} |",
+            cost.features,
+            cost.dependencies,
+            cost.of_dependencies.as_secs_f64(),
+            cost.of_the_crate.as_secs_f64()
+        )?;
+    }
+    Ok(text)
+}
