@@ -38,6 +38,8 @@ pub enum Fault {
     Silence,
     /// As `Silence`, with a byte of the answer now and then.
     Drip,
+    /// Half open: accepted, and nothing that is sent arrives anywhere.
+    Deaf,
 }
 
 /// The number of bytes that drip, and the time between them: together an attempt's deadline.
@@ -154,6 +156,15 @@ impl Connection {
             Fault::HalfBody => self.cut(b"one half|").await,
             Fault::Silence => self.starve(0).await,
             Fault::Drip => self.starve(DRIPS).await,
+            Fault::Deaf => {
+                self.client.readable().await.unwrap();
+                let (over, done) = oneshot::channel();
+                let wait = DRIP * DRIPS;
+                let _ = self.stalls.send(Stall { wait, over });
+                let _ = done.await;
+                // The client closes it, and only then is it gone.
+                let _ = copy(&mut self.client, &mut tokio::io::sink()).await;
+            }
         }
     }
 
