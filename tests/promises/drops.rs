@@ -65,8 +65,8 @@ proptest! {
         })?;
     }
 
-    /// To the token: a retry that has started is paid for, one that has not is not, and a call that was dropped earns
-    /// nothing. The burst is out of reach, since what it cuts off depends on the order of things.
+    /// To the token: a retry that has started is paid for, and one that has not is not. Nothing is earned here; what
+    /// successes earn is in the soak's books.
     #[test]
     fn the_budget_balances(
         world in any_world(one_retry().prop_map(|parts| [vec![Part::Budget], parts].concat()))
