@@ -153,7 +153,7 @@ fn http(name: &str, run: &mut impl Run) {
 /// A deposit makes up for each withdrawal, so no budget runs out.
 fn again(name: &str, run: &mut impl Run) {
     let number = |number| -> u64 { number };
-    let inner = FailsFirst::default();
+    let inner = FailsFirst::new();
     let budget = || Budget::new(1.0, 20).expect("settings that work");
     let tower = |policy| ServiceBuilder::new().retry(policy).service(inner);
     match name {

@@ -3,6 +3,7 @@
 use std::future::{Future, Ready, ready};
 use std::hint::black_box;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use tower::Service;
@@ -115,10 +116,21 @@ impl Service<HttpRequest> for Cloning {
     }
 }
 
-/// Fails every other time it is asked, the first time included.
-#[derive(Debug, Clone, Copy, Default)]
+/// Fails every other time that it or one of its clones is asked, the first time included. A retry may ask a clone.
+#[derive(Debug, Clone, Copy)]
 pub struct FailsFirst {
-    failed: bool,
+    failed: &'static AtomicBool,
+}
+
+impl FailsFirst {
+    /// One that has not been asked yet. Leaks a byte.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it leaks")]
+    pub fn new() -> Self {
+        Self {
+            failed: Box::leak(Box::default()),
+        }
+    }
 }
 
 impl Service<u64> for FailsFirst {
@@ -133,8 +145,9 @@ impl Service<u64> for FailsFirst {
 
     #[inline]
     fn call(&mut self, number: u64) -> Self::Future {
-        self.failed = !self.failed;
-        ready(if self.failed {
+        let fails = !self.failed.load(Ordering::Relaxed);
+        self.failed.store(fails, Ordering::Relaxed);
+        ready(if fails {
             Err(Never)
         } else {
             Ok(black_box(number))
