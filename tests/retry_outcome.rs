@@ -184,3 +184,26 @@ async fn an_observer_hears_of_each_call_once_and_its_panic_breaks_nothing() {
     assert_eq!(layer.layer(inner).oneshot(1).await, Ok(1));
     assert_eq!(observer.0.load(Ordering::Relaxed), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_retry_below_does_not_know_stays_unknown() {
+    // The same error, read by two policies: below it may have had its effect, above it is a fault.
+    let below = |outcome| Script::<u32, u32, Said>::new([outcome]);
+    let fault = policy_fn(|_: &Attempt, outcome: Result<&u32, &Said>| match outcome {
+        Ok(_) => Verdict::Success,
+        Err(_) => Verdict::Fault,
+    })
+    .with_effect(Effect::Write);
+    for (said, unknown) in [(Verdict::UNKNOWN, true), (Verdict::Rejected, false)] {
+        let inner = cases(told(Effect::Write)).build().unwrap();
+        let outer = cases(fault).build().unwrap();
+        let service = outer.layer(inner.layer(below(Step::Err(Said(said)))));
+        let (outcome, report) = CallReport::of(service.oneshot(1)).await;
+        assert_eq!(outcome, Err(Said(said)));
+        let report = report.unwrap();
+        assert_eq!(
+            (report.verdict(), report.outcome_unknown()),
+            (Verdict::Fault, unknown)
+        );
+    }
+}

@@ -1,7 +1,7 @@
 //! The scope of a call that is being attempted.
 
 use super::cells::{cells, frame, set_frame};
-use super::frame::Frame;
+use super::frame::{Frame, Signals};
 use super::handles::{look, swap};
 use super::key::SharedKey;
 use crate::budget::LentBudget;
@@ -89,7 +89,7 @@ impl Drop for AttemptScope<'_> {
 #[inline]
 fn swap_frame(inner: Frame, keep: Frame) -> Frame {
     let outer = cells(|cells| {
-        cells.signals.set(cells.signals.get().without_expired());
+        cells.signals.set(Signals::NONE);
         let outer = cells.frame.get();
         cells.frame.set(inner.with_bits_of(outer, keep));
         outer

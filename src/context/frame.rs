@@ -203,11 +203,6 @@ impl Signals {
         Self(self.0 & !ALL_EXPIRED | EXPIRED | called | absolute)
     }
 
-    #[inline]
-    pub(super) const fn without_expired(self) -> Self {
-        Self(self.0 & !ALL_EXPIRED)
-    }
-
     pub(super) fn expired(self) -> Option<Expired> {
         (self.0 & EXPIRED != 0).then_some(Expired {
             called: self.0 & EXPIRED_CALLED != 0,
@@ -249,6 +244,5 @@ mod tests {
         assert_eq!(signals.attempt(), Some(attempt));
         assert_eq!(signals.expired(), Some(expired));
         assert!(signals.has_report());
-        assert_eq!(signals.without_expired().expired(), None);
     }
 }

@@ -145,6 +145,8 @@ impl Progress {
 
     fn note_failed(&mut self, verdict: Verdict) {
         let is_write = self.attempt().effect().is_write();
+        // Another retry below may have seen what its last outcome does not tell.
+        let below = context::published().is_some_and(|report| report.outcome_unknown());
         let failed = self.failed.get_or_insert_with(|| {
             Box::new(Failed {
                 verdict,
@@ -157,7 +159,7 @@ impl Progress {
         failed.verdict = verdict;
         if verdict.is_success() {
             failed.unknown = false;
-        } else if verdict.is_unknown() && is_write {
+        } else if (verdict.is_unknown() && is_write) || below {
             failed.unknown = true;
         }
     }
