@@ -1,6 +1,5 @@
 //! What real TLS handshakes that fail mean, over loopback sockets.
 #![cfg(test)]
-#![expect(clippy::unwrap_used, reason = "a test may")]
 
 use std::error::Error;
 use std::future::Future;
