@@ -64,7 +64,8 @@ impl Wait {
         let Some(remaining) = remaining else {
             return Ok(wait);
         };
-        if least >= remaining {
+        // A timer ends at its next tick, and then no time would remain for an attempt.
+        if least.saturating_add(TICK) > remaining {
             return Err(StopReason::Deadline);
         }
         Ok(wait.min(remaining.saturating_sub(TICK)).max(least))
