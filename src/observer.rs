@@ -202,6 +202,18 @@ impl Watch {
             event(&*self.observer, &self.dependency);
         }));
     }
+
+    /// Tells whether a request goes with a new key or with its caller's.
+    #[cfg(any(feature = "http", feature = "tool"))]
+    pub(crate) fn tell_key(&self, minted: bool) {
+        self.tell(|observer, dependency| {
+            if minted {
+                observer.key_minted(dependency);
+            } else {
+                observer.key_kept(dependency);
+            }
+        });
+    }
 }
 
 impl fmt::Debug for Watch {

@@ -71,16 +71,12 @@ impl Budget {
 
     /// The tokens that are there now.
     pub fn balance(&self) -> f64 {
-        tokens(self.millitokens())
+        tokens(self.shared.balance())
     }
 
     /// Whether it holds as much as it can.
     pub fn is_full(&self) -> bool {
-        self.millitokens() >= self.shared.bucket.cap()
-    }
-
-    fn millitokens(&self) -> u64 {
-        self.shared.bucket.balance(|| self.shared.now())
+        self.shared.balance() >= self.shared.bucket.cap()
     }
 
     /// Retries it has refused since it was made; where it only observes, those it would have refused.

@@ -39,8 +39,13 @@ impl Shared {
         self.terms.observe_only.then_some(0)
     }
 
+    /// The balance now, in millitokens.
+    pub(super) fn balance(&self) -> u64 {
+        self.bucket.balance(|| self.now())
+    }
+
     /// Nanoseconds since it was made. Only a trickle asks for them.
-    pub(super) fn now(&self) -> u64 {
+    fn now(&self) -> u64 {
         let since = clock::now().saturating_duration_since(self.epoch);
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
@@ -64,7 +69,7 @@ impl LentBudget {
 
     /// The tokens that are there now.
     pub(crate) fn balance(&self) -> f64 {
-        tokens(self.0.bucket.balance(|| self.0.now()))
+        tokens(self.0.balance())
     }
 
     /// See [`Budget::try_withdraw`](super::Budget::try_withdraw).

@@ -92,12 +92,6 @@ impl Frame {
         Self(if owned { self.0 | OWNED } else { self.0 })
     }
 
-    /// Whether nothing in it concerns a retry but what is lent to it: no owner, no key.
-    #[inline]
-    pub(crate) const fn is_outermost(self) -> bool {
-        self.0 & (OWNED | KEY) == 0
-    }
-
     /// Whether what is kept is what another retry owns.
     #[inline]
     pub(crate) const fn is_of_owner(self) -> bool {

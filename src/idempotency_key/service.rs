@@ -88,13 +88,7 @@ impl<M> Config<M> {
 
     fn tell(&self, minted: bool) {
         if let Some(watch) = &self.watch {
-            watch.tell(|observer, dependency| {
-                if minted {
-                    observer.key_minted(dependency);
-                } else {
-                    observer.key_kept(dependency);
-                }
-            });
+            watch.tell_key(minted);
         }
     }
 }

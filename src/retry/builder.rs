@@ -111,27 +111,20 @@ impl<P, R, D> RetryLayerBuilder<P, R, D> {
 
     /// How a request is copied for the next attempt. Default: with `Clone`.
     pub fn replay<T>(self, replay: T) -> RetryLayerBuilder<P, T, D> {
-        RetryLayerBuilder {
-            policy: self.policy,
-            replay,
-            release: self.release,
-            max_attempts: self.max_attempts,
-            backoff: self.backoff,
-            max_hint: self.max_hint,
-            nested: self.nested,
-            honours_keys: self.honours_keys,
-            switch: self.switch,
-            seed: self.seed,
-            observer: self.observer,
-            dependency: self.dependency,
-        }
+        self.with(|_, release| (replay, release))
     }
 
     /// How a response that a retry replaces is let go of. Default: it is dropped. `http::DrainBody` saves its connection.
     pub fn release<T>(self, release: T) -> RetryLayerBuilder<P, R, T> {
+        self.with(|replay, _| (replay, release))
+    }
+
+    /// The same settings with other strategies.
+    fn with<S, T>(self, change: impl FnOnce(R, D) -> (S, T)) -> RetryLayerBuilder<P, S, T> {
+        let (replay, release) = change(self.replay, self.release);
         RetryLayerBuilder {
             policy: self.policy,
-            replay: self.replay,
+            replay,
             release,
             max_attempts: self.max_attempts,
             backoff: self.backoff,

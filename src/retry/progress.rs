@@ -62,9 +62,7 @@ impl Progress {
     #[inline]
     pub(super) fn begin(settings: &Settings, attempt: Attempt) -> Self {
         let outer = context::frame();
-        let keep = if outer.is_outermost() {
-            Frame::BELOW
-        } else if outer.is_owned() && !settings.nested {
+        let keep = if outer.is_owned() && !settings.nested {
             Frame::BELOW_OWNER
         } else if outer.has_key() {
             Frame::BELOW_WITH_KEY

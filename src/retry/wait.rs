@@ -65,9 +65,9 @@ impl Wait {
             return Ok(wait);
         };
         // A timer ends at its next tick, and then no time would remain for an attempt.
-        if least.saturating_add(TICK) > remaining {
-            return Err(StopReason::Deadline);
+        match remaining.checked_sub(TICK) {
+            Some(latest) if least <= latest => Ok(wait.min(latest)),
+            _ => Err(StopReason::Deadline),
         }
-        Ok(wait.min(remaining.saturating_sub(TICK)).max(least))
     }
 }

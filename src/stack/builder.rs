@@ -99,44 +99,33 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
     /// The key layer, which is also the statement that the server honours keys: a write that carries one, as the
     /// policy finds it on the request, is retried like an idempotent write.
     pub fn idempotency_key<L: KeyLayer>(self, layer: L) -> StackBuilder<P, L, R, D> {
-        StackBuilder {
-            policy: self.policy,
-            breaker: self.breaker,
-            call_deadline: self.call_deadline,
-            attempt_deadline: self.attempt_deadline,
-            key: layer,
-            budget: self.budget,
-            retry: self.retry.server_honours_keys(true),
-            dependency: self.dependency,
-            observer: self.observer,
-        }
+        self.with(|_| layer, |retry| retry.server_honours_keys(true))
     }
 
     /// How a request is copied for the next attempt. Default: with `Clone`.
     pub fn replay<T>(self, replay: T) -> StackBuilder<P, K, T, D> {
-        StackBuilder {
-            policy: self.policy,
-            breaker: self.breaker,
-            call_deadline: self.call_deadline,
-            attempt_deadline: self.attempt_deadline,
-            key: self.key,
-            budget: self.budget,
-            retry: self.retry.replay(replay),
-            dependency: self.dependency,
-            observer: self.observer,
-        }
+        self.with(|key| key, |retry| retry.replay(replay))
     }
 
     /// How a response that a retry replaces is let go of. Default: it is dropped. `http::DrainBody` saves its connection.
     pub fn release<T>(self, release: T) -> StackBuilder<P, K, R, T> {
+        self.with(|key| key, |retry| retry.release(release))
+    }
+
+    /// The same stack with another key layer, or with other strategies of its retry.
+    fn with<L, S, T>(
+        self,
+        key: impl FnOnce(K) -> L,
+        retry: impl FnOnce(RetryLayerBuilder<P, R, D>) -> RetryLayerBuilder<P, S, T>,
+    ) -> StackBuilder<P, L, S, T> {
         StackBuilder {
             policy: self.policy,
             breaker: self.breaker,
             call_deadline: self.call_deadline,
             attempt_deadline: self.attempt_deadline,
-            key: self.key,
+            key: key(self.key),
             budget: self.budget,
-            retry: self.retry.release(release),
+            retry: retry(self.retry),
             dependency: self.dependency,
             observer: self.observer,
         }

@@ -176,13 +176,7 @@ impl Config {
 
     fn tell(&self, minted: bool) {
         if let Some(watch) = &self.watch {
-            watch.tell(|observer, dependency| {
-                if minted {
-                    observer.key_minted(dependency);
-                } else {
-                    observer.key_kept(dependency);
-                }
-            });
+            watch.tell_key(minted);
         }
     }
 

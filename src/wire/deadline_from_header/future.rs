@@ -16,20 +16,19 @@ pin_project! {
     pub struct DeadlineFromHeaderFuture<F> {
         #[pin]
         inner: F,
-        deadline: Option<Deadline>,
+        deadline: Deadline,
     }
 }
 
 impl<F> DeadlineFromHeaderFuture<F> {
-    pub(super) const fn new(inner: F, deadline: Option<Deadline>) -> Self {
+    pub(super) const fn new(inner: F, deadline: Deadline) -> Self {
         Self { inner, deadline }
     }
 }
 
 /// Puts a deadline in scope at which nobody ends the call, so that a deadline layer below does. Where the one around is
 /// no later, that stays in scope, and with it whoever watches it.
-pub(super) fn open(deadline: Option<Deadline>) -> Option<DeadlineScope> {
-    let own = deadline?;
+pub(super) fn open(own: Deadline) -> Option<DeadlineScope> {
     let outer = context::deadline();
     let narrowed = Deadline::narrowed_by(outer, own);
     (outer != narrowed).then(|| DeadlineScope::captured(narrowed))

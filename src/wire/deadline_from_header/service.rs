@@ -5,8 +5,7 @@ use tower_service::Service;
 
 use super::future::{DeadlineFromHeaderFuture, open};
 use super::layer::Config;
-use crate::clock;
-use crate::deadline::{Deadline, Limit};
+use crate::deadline::Deadline;
 
 /// Puts the deadline that a caller sent into scope. See the [module](crate::wire).
 #[derive(Debug, Clone)]
@@ -34,9 +33,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let limit = self.config.limit(request.headers());
-        let at = clock::after(clock::now(), limit);
-        let deadline = at.map(|at| Deadline::of(Some(at), Limit::Call));
+        let deadline = Deadline::after(self.config.limit(request.headers()));
         let _scope = open(deadline);
         DeadlineFromHeaderFuture::new(self.inner.call(request), deadline)
     }

@@ -54,8 +54,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        // A deadline too far away to be represented is none.
-        let deadline = Deadline::current().filter(|deadline| deadline.instant().is_some());
+        let deadline = Deadline::current();
         if let Some(deadline) = deadline {
             let remaining = deadline.remaining_at(clock::now());
             if !self.write(request.headers_mut(), remaining) {
