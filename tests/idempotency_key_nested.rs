@@ -1,6 +1,5 @@
 //! Keys of a tool that sends several requests: each its own, and the same ones again when the tool is retried.
 #![cfg(all(not(loom), feature = "http"))]
-#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod support;
 
@@ -8,52 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{Method, Request, StatusCode};
-use support::{Script, Step};
+use support::Step;
+use support::charges::{Answer, Server, at_once, keys, request, retry};
 use tower::{Layer, Service, ServiceExt};
-use tower_composure::retry::RetryLayerBuilder;
 use tower_composure::{
-    Attempt, Backoff, CallContext, Effect, IdempotencyKey, IdempotencyKeyLayer, RetryLayer,
-    Verdict, policy_fn,
+    Attempt, CallContext, Effect, IdempotencyKey, IdempotencyKeyLayer, RetryLayer, Verdict,
+    policy_fn,
 };
-
-type Answer = StatusCode;
-type Server = Script<Request<()>, Answer, &'static str>;
-
-/// 503 was refused before anything was done, so a POST is retried with or without a key.
-fn retry() -> RetryLayer<impl tower_composure::Policy<Request<()>, Answer, &'static str>> {
-    let policy = policy_fn(
-        |_: &Attempt, outcome: Result<&Answer, &&str>| match outcome {
-            Ok(status) if status.is_server_error() => Verdict::REFUSED,
-            Ok(_) => Verdict::Success,
-            Err(_) => Verdict::UNKNOWN,
-        },
-    );
-    at_once(RetryLayer::builder(policy))
-}
-
-fn at_once<P>(builder: RetryLayerBuilder<P>) -> RetryLayer<P> {
-    builder.backoff(Backoff::none()).build().unwrap()
-}
-
-fn request(method: Method) -> Request<()> {
-    Request::builder()
-        .method(method)
-        .uri("/charges")
-        .body(())
-        .unwrap()
-}
-
-/// The keys of all calls, one line each.
-fn keys(server: &Server) -> Vec<Vec<String>> {
-    let seen = server.seen();
-    let lines = |seen: &support::Seen<Request<()>>| {
-        let lines = seen.request.headers().get_all("idempotency-key").iter();
-        lines
-            .map(|value| value.to_str().unwrap().to_owned())
-            .collect()
-    };
-    seen.iter().map(lines).collect()
-}
 
 /// A tool that creates a customer and then a charge, and fails the first time.
 fn tool<C>(

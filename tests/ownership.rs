@@ -2,73 +2,34 @@
 #![cfg(all(not(loom), feature = "http"))]
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
+#[path = "support/pipe.rs"]
+mod pipe;
+
 use std::convert::Infallible;
 use std::future::{Ready, ready};
-use std::io;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use axum::body::Bytes;
 use http::{Method, Request, Uri};
 use http_body_util::Full;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::{
-    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
-};
+use pipe::Pipe;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::mpsc;
 use tower::{Layer, Service, ServiceExt};
 use tower_composure::{
     Backoff, Budget, BudgetLayer, CallReport, HttpPolicy, RetryLayer, StopReason,
 };
 
-/// A connection in memory: where its other end is dropped, the client finds that out when it next reads, and not by
-/// way of a driver that may be early or late.
-struct Wire(DuplexStream);
-
-impl Connection for Wire {
-    fn connected(&self) -> Connected {
-        Connected::new()
-    }
-}
-
-impl AsyncRead for Wire {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for Wire {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
-    }
-}
-
 /// Hands the other ends to the test.
 #[derive(Clone)]
 struct Connector(mpsc::UnboundedSender<DuplexStream>);
 
 impl Service<Uri> for Connector {
-    type Response = TokioIo<Wire>;
+    type Response = TokioIo<Pipe>;
     type Error = Infallible;
-    type Future = Ready<Result<TokioIo<Wire>, Infallible>>;
+    type Future = Ready<Result<TokioIo<Pipe>, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -77,7 +38,7 @@ impl Service<Uri> for Connector {
     fn call(&mut self, _: Uri) -> Self::Future {
         let (near, far) = duplex(4096);
         self.0.send(far).unwrap();
-        ready(Ok(TokioIo::new(Wire(near))))
+        ready(Ok(TokioIo::new(Pipe(near))))
     }
 }
 

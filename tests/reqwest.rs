@@ -4,6 +4,8 @@
 
 #[path = "support/proxy.rs"]
 mod proxy;
+#[path = "support/reqwest_stack.rs"]
+mod reqwest_stack;
 #[path = "support/server.rs"]
 mod server;
 
@@ -13,14 +15,15 @@ use axum::body::Bytes;
 use http::{Method, StatusCode};
 use http_body_util::Full;
 use proxy::{Fault, Proxy};
-use reqwest::{Client, ClientBuilder, Request, Response};
+use reqwest::{Client, Request, Response};
+use reqwest_stack::{call, client, request, stack};
 use server::{BODY, Server};
 use static_assertions::assert_impl_all;
 use tower::{Layer, Service, ServiceExt};
 use tower_composure::http::DrainBody;
 use tower_composure::http::reqwest::{TryCloneRequest, authority};
 use tower_composure::retry::{DropResponse, Release};
-use tower_composure::stack::{StackBuilder, StackService};
+use tower_composure::stack::StackService;
 use tower_composure::{
     Attempt, Backoff, BoxError, CallReport, Effect, HttpPolicy, IdempotencyKey,
     IdempotencyKeyLayer, Jitter, Policy, RetryLayer, Stack, StopReason,
@@ -32,37 +35,6 @@ type Charges = StackService<Client, HttpPolicy, IdempotencyKeyLayer, TryCloneReq
 assert_impl_all!(Charges: Send, Sync, Clone, Service<Request, Response = Response, Error = BoxError>);
 assert_impl_all!(<Charges as Service<Request>>::Future: Send);
 assert_impl_all!(TryCloneRequest: Send, Sync, Unpin, Copy);
-
-fn client(builder: ClientBuilder) -> Client {
-    builder.retry(reqwest::retry::never()).build().unwrap()
-}
-
-fn request(method: Method, url: impl AsRef<str>) -> Request {
-    let mut request = Request::new(method, url.as_ref().parse().unwrap());
-    *request.body_mut() = Some("7 EUR".into());
-    request
-}
-
-fn stack(policy: HttpPolicy) -> StackBuilder<HttpPolicy> {
-    Stack::builder(policy)
-        .max_attempts(3)
-        .backoff(Backoff::none())
-}
-
-/// A client in a stack without a key layer, with no redirects.
-async fn call(
-    policy: HttpPolicy,
-    client: Client,
-    request: Request,
-) -> (Result<Response, BoxError>, CallReport) {
-    let service = stack(policy)
-        .replay(TryCloneRequest)
-        .build()
-        .unwrap()
-        .layer(client);
-    let (outcome, report) = CallReport::of(service.oneshot(request)).await;
-    (outcome, report.unwrap())
-}
 
 #[tokio::test]
 async fn case_136_one_key_goes_with_every_attempt() {

@@ -4,6 +4,8 @@
 
 #[path = "support/proxy.rs"]
 mod proxy;
+#[path = "support/reqwest_stack.rs"]
+mod reqwest_stack;
 #[path = "support/server.rs"]
 mod server;
 
@@ -12,46 +14,14 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use proxy::{Fault, Proxy};
 use reqwest::redirect;
-use reqwest::{Client, ClientBuilder, Request, Response};
+use reqwest::{Client, Request, Response};
+use reqwest_stack::{call, client, request};
 use server::Server;
 use tower::{Layer, ServiceExt};
-use tower_composure::http::reqwest::{TryCloneRequest, same_method};
-use tower_composure::stack::StackBuilder;
+use tower_composure::http::reqwest::same_method;
 use tower_composure::{
-    Attempt, Backoff, BoxError, CallReport, Effect, HttpPolicy, IdempotencyKeyLayer, Policy, Stack,
-    StopReason, Verdict,
+    Attempt, BoxError, Effect, HttpPolicy, IdempotencyKeyLayer, Policy, StopReason, Verdict,
 };
-
-fn client(builder: ClientBuilder) -> Client {
-    builder.retry(reqwest::retry::never()).build().unwrap()
-}
-
-fn request(method: Method, url: impl AsRef<str>) -> Request {
-    let mut request = Request::new(method, url.as_ref().parse().unwrap());
-    *request.body_mut() = Some("7 EUR".into());
-    request
-}
-
-fn stack(policy: HttpPolicy) -> StackBuilder<HttpPolicy> {
-    Stack::builder(policy)
-        .max_attempts(3)
-        .backoff(Backoff::none())
-}
-
-/// A client in a stack without a key layer, with no redirects.
-async fn call(
-    policy: HttpPolicy,
-    client: Client,
-    request: Request,
-) -> (Result<Response, BoxError>, CallReport) {
-    let service = stack(policy)
-        .replay(TryCloneRequest)
-        .build()
-        .unwrap()
-        .layer(client);
-    let (outcome, report) = CallReport::of(service.oneshot(request)).await;
-    (outcome, report.unwrap())
-}
 
 /// What the policy says of an error that is not boxed.
 fn classify(policy: &HttpPolicy, error: &reqwest::Error) -> Verdict {

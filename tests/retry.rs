@@ -6,59 +6,16 @@ mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
+use support::told::{Inner, SECOND, Said, Told, cases, stops, told};
 use support::{Script, Step};
 use tokio::time::{sleep, timeout};
 use tower::{Layer, Service, ServiceExt};
-use tower_composure::retry::{RetryLayerBuilder, replay_fn};
+use tower_composure::retry::replay_fn;
 use tower_composure::{
     Attempt, Backoff, Budget, BudgetLayer, CallReport, CircuitBreaker, CircuitBreakerLayer, Count,
-    DeadlineLayer, Effect, Hint, Jitter, Observer, Policy, RetryLayer, RetryMode, StopReason,
-    Verdict, policy_fn,
+    DeadlineLayer, Effect, Hint, Observer, RetryLayer, RetryMode, StopReason, Verdict,
 };
-
-const SECOND: Duration = Duration::from_secs(1);
-
-type Inner = Script<u32, u32, &'static str>;
-
-/// The settings of the cases: 3 attempts; 100, 200, 400 ms without jitter.
-fn cases<P>(policy: P) -> RetryLayerBuilder<P> {
-    let backoff = Backoff::exponential(SECOND / 10, 10 * SECOND).jitter(Jitter::None);
-    RetryLayer::builder(policy).max_attempts(3).backoff(backoff)
-}
-
-/// An error that says what it means.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Said(Verdict);
-
-impl std::fmt::Display for Said {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a scripted failure")
-    }
-}
-
-impl std::error::Error for Said {}
-
-/// A policy that takes its verdict out of the error, and every response for a success.
-fn told(effect: Effect) -> impl Policy<u32, u32, Said> + Clone {
-    policy_fn(|_: &Attempt, outcome: Result<&u32, &Said>| match outcome {
-        Ok(_) => Verdict::Success,
-        Err(Said(verdict)) => *verdict,
-    })
-    .with_effect(effect)
-}
-
-type Told = Script<u32, u32, Said>;
-
-async fn stops<S, T, E>(service: S) -> (u32, Option<StopReason>)
-where
-    S: Service<u32, Response = T, Error = E>,
-{
-    let (_, report) = CallReport::of(service.oneshot(1)).await;
-    let report = report.unwrap();
-    (report.attempts(), report.stop_reason())
-}
 
 // Counting attempts.
 

@@ -7,46 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use support::told::{Inner, SECOND, Said, Told, cases, told};
 use support::{Script, Step};
 use tokio::time::sleep;
 use tower::{Layer, ServiceExt};
-use tower_composure::retry::RetryLayerBuilder;
 use tower_composure::{
-    Attempt, Backoff, CallReport, Effect, Jitter, Observer, Policy, RetryLayer, Verdict, policy_fn,
+    Attempt, Backoff, CallReport, Effect, Jitter, Observer, RetryLayer, Verdict, policy_fn,
 };
-
-const SECOND: Duration = Duration::from_secs(1);
-
-type Inner = Script<u32, u32, &'static str>;
-
-/// The settings of the cases: 3 attempts; 100, 200, 400 ms without jitter.
-fn cases<P>(policy: P) -> RetryLayerBuilder<P> {
-    let backoff = Backoff::exponential(SECOND / 10, 10 * SECOND).jitter(Jitter::None);
-    RetryLayer::builder(policy).max_attempts(3).backoff(backoff)
-}
-
-/// An error that says what it means.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Said(Verdict);
-
-impl std::fmt::Display for Said {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a scripted failure")
-    }
-}
-
-impl std::error::Error for Said {}
-
-/// A policy that takes its verdict out of the error, and every response for a success.
-fn told(effect: Effect) -> impl Policy<u32, u32, Said> + Clone {
-    policy_fn(|_: &Attempt, outcome: Result<&u32, &Said>| match outcome {
-        Ok(_) => Verdict::Success,
-        Err(Said(verdict)) => *verdict,
-    })
-    .with_effect(effect)
-}
-
-type Told = Script<u32, u32, Said>;
 
 // The last outcome, and who holds it.
 

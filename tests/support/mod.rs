@@ -14,6 +14,8 @@
 #[cfg(feature = "http")]
 pub mod body;
 pub mod breaker;
+#[cfg(feature = "http")]
+pub mod charges;
 #[cfg(feature = "tool")]
 pub mod envelope;
 #[cfg(feature = "http")]
@@ -22,6 +24,7 @@ pub mod http_policy;
 pub mod pipe;
 #[cfg(feature = "tracing")]
 pub mod records;
+pub mod told;
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -1,4 +1,6 @@
-//! A connection in memory, whose peer's end closes it at once, with no socket in between.
+//! A connection in memory: where its other end is dropped, the client finds that out when it next reads, and not by way
+//! of a driver that may be early or late.
+#![allow(unreachable_pub, reason = "shared by tests")]
 
 use std::io;
 use std::pin::Pin;
