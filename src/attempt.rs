@@ -1,5 +1,7 @@
 //! One call of the inner service, as a policy and the services below see it.
 
+use std::fmt;
+
 use crate::context;
 use crate::effect::Effect;
 
@@ -15,48 +17,71 @@ use crate::effect::Effect;
 /// assert_eq!((second.number(), second.effect(), second.keyed()), (2, Effect::IdempotentWrite, true));
 /// assert_eq!(Attempt::current(), None); // outside of any retry layer
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attempt {
-    number: u32,
-    effect: Effect,
-    keyed: bool,
-}
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Attempt(u64);
+
+// One word, because it is put in scope, signalled upwards and handed to policies on every call: the number in the upper
+// half, and the rest where a `Frame` of the call context has room for it.
+const NUMBER_SHIFT: u32 = 32;
+const EFFECT: u64 = 0b11;
+const KEYED: u64 = 1 << 2;
+const PRESENT: u64 = 1 << 3;
 
 impl Attempt {
+    /// All bits of an attempt that are ever set.
+    pub(crate) const BITS: u64 = (u32::MAX as u64) << NUMBER_SHIFT | PRESENT | KEYED | EFFECT;
+
     /// The first attempt at a request of this effect, without a key.
+    #[inline]
     pub const fn first(effect: Effect) -> Self {
-        Self {
-            number: 1,
-            effect,
-            keyed: false,
-        }
+        let effect = match effect {
+            Effect::Read => 0,
+            Effect::IdempotentWrite => 1,
+            Effect::Write => 2,
+        };
+        Self(1 << NUMBER_SHIFT | PRESENT | effect)
     }
 
     /// The same attempt with another number, counted from 1.
     #[must_use]
+    #[inline]
     pub const fn with_number(self, number: u32) -> Self {
-        Self { number, ..self }
+        Self((number as u64) << NUMBER_SHIFT | self.0 & (PRESENT | KEYED | EFFECT))
     }
 
     /// The same attempt, with or without an idempotency key on its request.
     #[must_use]
+    #[inline]
     pub const fn with_key(self, keyed: bool) -> Self {
-        Self { keyed, ..self }
+        Self(self.0 & !KEYED | if keyed { KEYED } else { 0 })
     }
 
     /// Its number, counted from 1. It saturates.
+    #[inline]
     pub const fn number(&self) -> u32 {
-        self.number
+        (self.0 >> NUMBER_SHIFT) as u32
     }
 
     /// What its request does.
+    #[inline]
     pub const fn effect(&self) -> Effect {
-        self.effect
+        match self.0 & EFFECT {
+            0 => Effect::Read,
+            1 => Effect::IdempotentWrite,
+            _ => Effect::Write,
+        }
+    }
+
+    /// Whether what it does may be done again.
+    #[inline(always)]
+    pub(crate) const fn is_repeatable(self) -> bool {
+        self.0 & EFFECT < 2
     }
 
     /// Whether an idempotency key was found on its request.
+    #[inline]
     pub const fn keyed(&self) -> bool {
-        self.keyed
+        self.0 & KEYED != 0
     }
 
     /// The attempt in scope: that of the retry layer above which owns this call. `None` outside of one.
@@ -65,9 +90,56 @@ impl Attempt {
     }
 
     pub(crate) const fn next(self) -> Self {
-        Self {
-            number: self.number.saturating_add(1),
-            ..self
+        self.with_number(self.number().saturating_add(1))
+    }
+
+    /// The word that it is. None of its bits is outside of [`BITS`](Self::BITS).
+    #[inline]
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The attempt in a word of which it is a part, where there is one.
+    #[inline]
+    pub(crate) const fn in_word(word: u64) -> Option<Self> {
+        if word & PRESENT == 0 {
+            None
+        } else {
+            Some(Self(word & Self::BITS))
         }
+    }
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempt")
+            .field("number", &self.number())
+            .field("effect", &self.effect())
+            .field("keyed", &self.keyed())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_comes_out_as_it_went_in() {
+        for effect in [Effect::Read, Effect::IdempotentWrite, Effect::Write] {
+            for keyed in [false, true] {
+                for number in [1, 2, u32::MAX] {
+                    let attempt = Attempt::first(effect).with_number(number).with_key(keyed);
+                    assert_eq!(
+                        (attempt.number(), attempt.effect(), attempt.keyed()),
+                        (number, effect, keyed)
+                    );
+                    let word = attempt.bits() | !Attempt::BITS;
+                    assert_eq!(Attempt::in_word(word), Some(attempt));
+                    assert_eq!(attempt.with_key(!keyed).with_key(keyed), attempt);
+                }
+            }
+        }
+        assert_eq!(Attempt::in_word(!PRESENT), None);
     }
 }

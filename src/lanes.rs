@@ -16,12 +16,13 @@ pub(crate) struct Lane<T> {
 impl<T> std::ops::Deref for Lane<T> {
     type Target = T;
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &T {
         &self.shared
     }
 }
 
+/// A power of two.
 const LANES: usize = 8;
 
 /// All the lanes to one state.
@@ -37,10 +38,12 @@ impl<T> Lanes<T> {
     }
 
     /// The lane that this thread keeps to.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of_this_thread(&self) -> Arc<Lane<T>> {
         let [first, ..] = &self.0;
-        Arc::clone(self.0.get(lane_of_this_thread()).unwrap_or(first))
+        // The compiler then knows that there is one.
+        let lane = lane_of_this_thread() & (LANES - 1);
+        Arc::clone(self.0.get(lane).unwrap_or(first))
     }
 
     /// Whether a call holds one of them.
@@ -51,7 +54,7 @@ impl<T> Lanes<T> {
 }
 
 /// Threads take lanes in turn.
-#[inline]
+#[inline(always)]
 fn lane_of_this_thread() -> usize {
     thread_local! {
         static LANE: Cell<usize> = const { Cell::new(LANES) };

@@ -82,6 +82,7 @@ mod effect;
 mod error;
 mod lanes;
 mod observer;
+mod rare;
 mod ready;
 mod report;
 mod rng;

@@ -17,7 +17,7 @@ use tower_composure::circuit_breaker::{
 use tower_composure::context::{Keyed, Reported, Scoped};
 use tower_composure::deadline::{DeadlineFuture, DeadlineService};
 use tower_composure::retry::{CloneRequest, DropResponse, RetryFuture, RetryService};
-use tower_composure::stack::{NoKey, StackService};
+use tower_composure::stack::{GuardedFuture, NoKey, StackService};
 use tower_composure::{
     Attempt, BoxError, BreakerOpen, Budget, BudgetLayer, CallContext, CallReport, CircuitBreaker,
     CircuitBreakerLayer, ConfigError, Deadline, DeadlineExceeded, DeadlineLayer, Effect, Hint,
@@ -93,6 +93,7 @@ assert_impl_all!(StackService<Plain, Effect, NoKey>: Send, Sync, Unpin, Clone);
 assert_impl_all!(RetryFuture<Plain, Effect, CloneRequest, u32>: Send, Sync, Unpin);
 assert_impl_all!(BudgetFuture<Ready>: Send, Sync, Unpin);
 assert_impl_all!(DeadlineFuture<Ready>: Send, Sync, Unpin);
+assert_impl_all!(GuardedFuture<Ready, Effect, u32>: Send, Sync, Unpin);
 assert_impl_all!(CircuitBreakerFuture<Ready, Effect, u32>: Send, Sync, Unpin);
 assert_impl_all!(Scoped<Ready>: Send, Sync, Unpin);
 assert_impl_all!(Keyed<Ready>: Send, Sync, Unpin);

@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use super::LentBudget;
-use crate::context::{Lending, Slot};
+use crate::context::Lending;
+use crate::rare::Slot;
 
 pin_project! {
     /// The future of a [`BudgetService`](super::BudgetService).
@@ -29,7 +30,7 @@ impl<F> BudgetFuture<F> {
 impl<F: Future> Future for BudgetFuture<F> {
     type Output = F::Output;
 
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let _lending = Lending::enter(this.budget);

@@ -52,7 +52,7 @@ impl Budget {
     }
 
     /// Earns what one success earns. The retry layer does this; a caller that retries by hand may.
-    #[inline]
+    #[inline(always)]
     pub fn deposit(&self) {
         self.shared.bucket.deposit();
     }
@@ -64,7 +64,7 @@ impl Budget {
     }
 
     /// What a call holds of it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lend(&self) -> LentBudget {
         LentBudget::new(self.lanes.of_this_thread())
     }

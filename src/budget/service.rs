@@ -3,7 +3,8 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 use super::{Budget, BudgetFuture, LentBudget};
-use crate::context::{Lending, Slot};
+use crate::context::Lending;
+use crate::rare::Slot;
 
 /// Lends a budget to the retry layer below it. See the [module](crate::budget).
 #[derive(Debug, Clone)]
@@ -26,12 +27,12 @@ where
     type Error = S::Error;
     type Future = BudgetFuture<S::Future>;
 
-    #[inline]
+    #[inline(always)]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
         lend(
             self.budget.as_ref().map(Budget::lend),

@@ -43,6 +43,8 @@ pub(super) struct CountWindow {
     counts: AtomicU64,
     cursor: AtomicU64,
     ring: Box<[AtomicU64]>,
+    // The counts of a full window in which nothing has failed or was slow, but for the tag.
+    healthy: u64,
 }
 
 const OFFSET: u64 = 1 << 14;
@@ -55,18 +57,19 @@ impl CountWindow {
             counts: AtomicU64::new(pack(first, Sums::EMPTY)),
             cursor: AtomicU64::new(0),
             ring: (0..length).map(|_| AtomicU64::new(empty.with(0))).collect(),
+            healthy: Sums::healthy(length).value(),
         }
     }
 
     /// Whether one more success would leave it as it is.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_full_of_success(&self, tag: Tag) -> bool {
-        self.counts.load(Ordering::Relaxed) == pack(tag, Sums::healthy(self.ring.len()))
+        self.counts.load(Ordering::Relaxed) == tag.beside(self.healthy)
     }
 
     /// Records an outcome of a generation, and says what the window then holds. `None` where there is nothing to evaluate:
     /// the outcome came too late, or nothing has failed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn record(&self, tag: Tag, record: Record) -> Option<Counts> {
         if record.bits() == 0 && self.is_full_of_success(tag) {
             // The window would hold the same afterwards, and no rate can have risen.
@@ -156,12 +159,16 @@ impl Sums {
     };
 
     /// Of a window that is full, and in which nothing has failed or was slow.
-    #[inline]
-    const fn healthy(length: usize) -> Self {
+    const fn healthy(length: u32) -> Self {
         Self {
             total: length as u64,
             ..Self::EMPTY
         }
+    }
+
+    /// As it is stored beside a tag.
+    const fn value(self) -> u64 {
+        (self.total & FIELD) << 32 | (self.failures & FIELD) << 16 | (self.slow & FIELD)
     }
 
     fn after(self, new: Record, replaced: Replaced) -> Self {
@@ -190,12 +197,11 @@ impl Sums {
     }
 }
 
-#[inline]
 const fn pack(tag: Tag, sums: Sums) -> u64 {
-    tag.with((sums.total & FIELD) << 32 | (sums.failures & FIELD) << 16 | (sums.slow & FIELD))
+    tag.with(sums.value())
 }
 
-#[inline]
+#[inline(always)]
 fn unpack(word: u64) -> (Tag, Sums) {
     let (tag, value) = Tag::split(word);
     let sums = Sums {

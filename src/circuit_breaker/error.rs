@@ -28,7 +28,7 @@ pub struct BreakerOpen {
 }
 
 impl BreakerOpen {
-    pub(super) const fn new(remaining: Duration) -> Self {
+    pub(crate) const fn new(remaining: Duration) -> Self {
         Self { remaining }
     }
 

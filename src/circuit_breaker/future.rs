@@ -71,46 +71,60 @@ where
 {
     type Output = Result<Res, BoxError>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let result = match this.state.as_mut().project() {
-            StateProj::Admitted {
-                inner,
-                permit,
-                policy,
-                attempt,
-            } => {
-                context::clear_signals();
-                let polled = {
-                    let _scope = PermitScope::enter(permit);
-                    inner.poll(cx)
-                };
-                if let Some(breaker) = permit.stopped_by() {
-                    // The retry below has no outcome left to return, and marked that in this very poll.
-                    Err(BreakerOpen::new(breaker.remaining()).into())
-                } else {
-                    let outcome = ready!(polled);
-                    if permit.counts() {
-                        settle(permit, policy, *attempt, outcome.as_ref());
-                    }
-                    // The inner future has returned its outcome; it is dropped with this one.
-                    return Poll::Ready(outcome.map_err(Into::into));
-                }
+        if let StateProj::Admitted {
+            inner,
+            permit,
+            policy,
+            attempt,
+        } = this.state.as_mut().project()
+        {
+            context::clear_signals();
+            let polled = {
+                let _scope = PermitScope::enter(permit);
+                inner.poll(cx)
+            };
+            if !permit.is_stopped() {
+                let outcome = ready!(polled);
+                settle(permit, policy, *attempt, outcome.as_ref());
+                // The inner future has returned its outcome; it is dropped with this one.
+                return Poll::Ready(outcome.map_err(Into::into));
             }
-            StateProj::Refused { error } => Err((*error).into()),
+        }
+        this.state.refuse().map(Err)
+    }
+}
+
+impl<F, P> State<F, P> {
+    /// The call was refused, or is now, while it waited for a retry.
+    #[cold]
+    fn refuse(mut self: Pin<&mut Self>) -> Poll<BoxError> {
+        let error = match self.as_mut().project() {
+            // The retry below has no outcome left to return, and marked that in this very poll.
+            StateProj::Admitted { permit, .. } => BreakerOpen::new(permit.remaining()),
+            StateProj::Refused { error } => *error,
             StateProj::Done => return Poll::Pending,
         };
-        this.state.set(State::Done);
-        Poll::Ready(result)
+        self.set(Self::Done);
+        Poll::Ready(error.into())
     }
 }
 
 /// Counts the outcome, by what the policy says of it.
-fn settle<P, Req, Res, E>(permit: &mut Permit, policy: &P, own: Attempt, outcome: Result<&Res, &E>)
-where
+#[inline(always)]
+pub(crate) fn settle<P, Req, Res, E>(
+    permit: &mut Permit,
+    policy: &P,
+    own: Attempt,
+    outcome: Result<&Res, &E>,
+) where
     P: Policy<Req, Res, E>,
 {
+    if !permit.counts() {
+        return;
+    }
     // The retry below stands under the key layer, so it knows more of its last attempt than this layer does.
     let attempt = context::published_attempt().unwrap_or(own);
     let verdict = policy.classify(&attempt, outcome);

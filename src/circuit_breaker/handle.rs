@@ -148,16 +148,26 @@ impl CircuitBreaker {
         duration(self.shared.machine.live().probe_lease())
     }
 
-    #[inline]
+    /// Lets a call through that asks for no more than its outcome, as nearly all do.
+    #[inline(always)]
+    pub(super) fn try_admit_plainly(&self) -> Option<Permit> {
+        let generation = self.shared.machine.closed_generation()?;
+        if self.shared.looks_closely() {
+            return None;
+        }
+        let lane = BreakerLane::new(self.lanes.of_this_thread());
+        Some(Permit::plain(lane, generation))
+    }
+
     pub(super) fn try_admit(&self) -> Result<Admission, Duration> {
         match self.shared.machine.closed_generation() {
             Some(generation) => Ok(Admission::of(generation)),
-            None => self.try_admit_slowly(),
+            None => self.admit_slowly(),
         }
     }
 
     #[cold]
-    fn try_admit_slowly(&self) -> Result<Admission, Duration> {
+    fn admit_slowly(&self) -> Result<Admission, Duration> {
         match self.shared.machine.admit(&self.shared.around) {
             Ok(admission) => {
                 if admission.probe.is_some() {
@@ -175,7 +185,6 @@ impl CircuitBreaker {
     }
 
     /// What a call that was let through holds.
-    #[inline]
     pub(super) fn permit(&self, admission: Admission) -> Permit {
         Permit::new(BreakerLane::new(self.lanes.of_this_thread()), admission)
     }
@@ -194,7 +203,7 @@ impl CircuitBreaker {
         around.tell(|observer, name| observer.breaker_rejected(name, remaining));
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn refuses(&self) -> bool {
         let machine = &self.shared.machine;
         machine.closed_generation().is_none() && machine.refuses(&self.shared.around)

@@ -25,11 +25,19 @@ impl<P> CircuitBreakerLayer<P> {
     }
 }
 
+impl<P: Clone> CircuitBreakerLayer<P> {
+    /// What a service of this layer is made of.
+    pub(crate) fn parts(&self) -> (Option<CircuitBreaker>, P) {
+        (self.breaker.clone(), self.policy.clone())
+    }
+}
+
 impl<P: Clone, S> Layer<S> for CircuitBreakerLayer<P> {
     type Service = CircuitBreakerService<S, P>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        CircuitBreakerService::new(inner, self.breaker.clone(), self.policy.clone())
+        let (breaker, policy) = self.parts();
+        CircuitBreakerService::new(inner, breaker, policy)
     }
 }
 

@@ -99,6 +99,7 @@ mod window;
 pub use builder::CircuitBreakerBuilder;
 pub use error::BreakerOpen;
 pub use future::CircuitBreakerFuture;
+pub(crate) use future::settle;
 pub use handle::CircuitBreaker;
 #[cfg(feature = "keyed")]
 pub use keyed::{KeyedCircuitBreakerLayer, KeyedCircuitBreakerService};
@@ -107,4 +108,5 @@ pub use metrics::{CircuitMetrics, CircuitState, Transition};
 pub(crate) use notes::Notes;
 pub(crate) use permit::{BreakerLane, LentPermit, Permit, Times};
 pub use service::CircuitBreakerService;
+pub(crate) use service::{admit, admit_plainly, poll_ready};
 pub use settings::Count;

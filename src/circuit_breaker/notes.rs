@@ -1,68 +1,77 @@
-use super::state::GENERATION_MASK;
-
 /// What is noted on a permit, in one word, so that lending it is cheap: the generation of its admission, and in the
-/// bits above it independent facts of the call.
+/// bits below it, where a mask fits into an instruction, independent facts of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Notes(u64);
 
+/// How long the call or its attempts take is measured.
+const MEASURED: u64 = 1;
 /// It is a probe.
-const PROBE: u64 = 1 << 58;
+const PROBE: u64 = 1 << 1;
 /// The breaker counts attempts.
-const COUNTS_ATTEMPTS: u64 = 1 << 59;
+const COUNTS_ATTEMPTS: u64 = 1 << 2;
 /// An attempt has started whose outcome nobody has reported.
-const OUTSTANDING: u64 = 1 << 60;
+const OUTSTANDING: u64 = 1 << 3;
 /// The retry has reported an attempt.
-const REPORTED: u64 = 1 << 61;
+const REPORTED: u64 = 1 << 4;
 /// The retry found that the breaker has moved on, and has no outcome left to return.
-const STOPPED: u64 = 1 << 62;
+const STOPPED: u64 = 1 << 5;
 /// Nothing is left to count.
-const SETTLED: u64 = 1 << 63;
+const SETTLED: u64 = 1 << 6;
+
+/// A generation has 53 bits.
+const GENERATION_SHIFT: u32 = 8;
 
 impl Notes {
     /// Of no admission.
     pub(crate) const NONE: Self = Self(SETTLED);
 
-    #[inline]
-    pub(super) const fn of(generation: u64, is_probe: bool, counts_attempts: bool) -> Self {
+    #[inline(always)]
+    pub(super) const fn of(generation: u64) -> Self {
+        Self(generation << GENERATION_SHIFT)
+    }
+
+    #[inline(always)]
+    pub(super) const fn generation(self) -> u64 {
+        self.0 >> GENERATION_SHIFT
+    }
+
+    /// The same, of a call with more to it.
+    pub(super) const fn with(self, is_probe: bool, counts_attempts: bool, measured: bool) -> Self {
         let probe = if is_probe { PROBE } else { 0 };
         let counts = if counts_attempts { COUNTS_ATTEMPTS } else { 0 };
-        Self(generation & GENERATION_MASK | probe | counts)
+        let measured = if measured { MEASURED } else { 0 };
+        Self(self.0 | probe | counts | measured)
     }
 
-    #[inline]
-    pub(super) const fn generation(self) -> u64 {
-        self.0 & GENERATION_MASK
-    }
-
-    #[inline]
+    #[inline(always)]
     pub(super) const fn is_probe(self) -> bool {
         self.0 & PROBE != 0
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn counts_attempts(self) -> bool {
         self.0 & COUNTS_ATTEMPTS != 0
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) const fn has_reported(self) -> bool {
         self.0 & REPORTED != 0
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) const fn is_stopped(self) -> bool {
         self.0 & STOPPED != 0
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) const fn is_settled(self) -> bool {
         self.0 & SETTLED != 0
     }
 
     /// Whether a success is the first word on this call, and nothing is known that makes it special.
-    #[inline]
+    #[inline(always)]
     pub(super) const fn is_plain(self) -> bool {
-        self.0 & (PROBE | REPORTED) == 0
+        self.0 & (PROBE | MEASURED | REPORTED | STOPPED | SETTLED) == 0
     }
 
     /// Whether the retry has already counted how the call ended.
@@ -70,7 +79,7 @@ impl Notes {
         self.0 & (REPORTED | OUTSTANDING) == REPORTED
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) const fn started(self) -> Self {
         Self(self.0 | OUTSTANDING)
     }
@@ -85,7 +94,7 @@ impl Notes {
         Self(self.0 | STOPPED)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) const fn settled(self) -> Self {
         Self(self.0 | SETTLED)
     }

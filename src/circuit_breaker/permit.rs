@@ -1,12 +1,14 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::machine::{Admission, Observation, Outcome, Surroundings};
 use super::notes::Notes;
 use super::probes::Probe;
 use super::settings::micros;
 use super::shared::Shared;
-use crate::context::{self, Slot};
+use crate::context;
 use crate::lanes::Lane;
+use crate::rare::Slot;
 use crate::verdict::Verdict;
 
 /// A time that nobody has measured, or that there is not.
@@ -49,77 +51,103 @@ pub(crate) struct Permit {
     // Not here while it is lent.
     pub(crate) lane: Slot<BreakerLane>,
     pub(crate) notes: Notes,
-    pub(crate) times: Times,
+    // None where nobody asks for them.
+    pub(crate) times: Option<Times>,
 }
 
 impl Permit {
     /// Where there is no breaker.
-    pub(super) const NONE: Self = Self {
-        lane: Slot::EMPTY,
+    pub(crate) const NONE: Self = Self {
+        lane: Slot::NONE,
         notes: Notes::NONE,
-        times: Times::NONE,
+        times: None,
     };
 
-    #[inline]
-    pub(super) fn new(lane: BreakerLane, admission: Admission) -> Self {
-        let breaker = &*lane.0;
-        let counts_attempts = breaker.counts_attempts();
+    /// Of a call into a closed breaker, which asks for no more than its outcome.
+    #[inline(always)]
+    pub(super) const fn plain(lane: BreakerLane, generation: u64) -> Self {
         Self {
-            notes: Notes::of(
-                admission.generation,
-                admission.probe.is_some(),
-                counts_attempts,
-            ),
-            times: Times {
-                probe: admission.probe,
-                began: breaker.stopwatch().unwrap_or(NO_TIME),
-                outer: if counts_attempts {
-                    outer_deadline(breaker)
-                } else {
-                    NO_TIME
-                },
-            },
-            lane: Slot::new(Some(lane)),
+            lane: Slot::of(lane),
+            notes: Notes::of(generation),
+            times: None,
         }
     }
 
-    /// The breaker, where the retry below has marked that it has moved on.
-    #[inline]
-    pub(super) fn stopped_by(&self) -> Option<&Shared> {
-        if self.notes.is_stopped() {
-            self.breaker()
+    pub(super) fn new(lane: BreakerLane, admission: Admission) -> Self {
+        let mut permit = Self::plain(lane, admission.generation);
+        if admission.probe.is_some() || permit.breaker().is_some_and(Shared::looks_closely) {
+            permit.look_closely(admission.probe);
+        }
+        permit
+    }
+
+    /// Notes what most calls have no need of.
+    fn look_closely(&mut self, probe: Option<Probe>) {
+        let Some(breaker) = self.breaker() else {
+            return;
+        };
+        let counts_attempts = breaker.counts_attempts();
+        let began = breaker.stopwatch();
+        let outer = if counts_attempts {
+            outer_deadline(breaker)
         } else {
-            None
-        }
+            NO_TIME
+        };
+        self.notes = self
+            .notes
+            .with(probe.is_some(), counts_attempts, began.is_some());
+        self.times = Some(Times {
+            probe,
+            began: began.unwrap_or(NO_TIME),
+            outer,
+        });
     }
 
-    #[inline]
+    /// Whether the retry below has marked that the breaker has moved on.
+    #[inline(always)]
+    pub(crate) const fn is_stopped(&self) -> bool {
+        self.notes.is_stopped()
+    }
+
+    /// How long the breaker will go on refusing.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.breaker().map_or(Duration::ZERO, Shared::remaining)
+    }
+
+    #[inline(always)]
     fn breaker(&self) -> Option<&Shared> {
         self.lane.as_ref().map(|lane| &**lane.0)
     }
 
     /// Whether anybody will count the outcome.
-    #[inline]
+    #[inline(always)]
     pub(super) const fn counts(&self) -> bool {
         self.lane.is_some()
     }
 
     /// The call has ended, with its `number`th attempt.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish(&mut self, verdict: Verdict, answered: bool, number: u32) {
+        let notes = self.notes;
+        let changes_nothing = verdict.is_success()
+            && notes.is_plain()
+            && self
+                .breaker()
+                .is_some_and(|breaker| breaker.machine.is_full_of_success(notes.generation()));
+        if !changes_nothing {
+            self.settle(verdict, answered, number);
+        }
+    }
+
+    fn settle(&mut self, verdict: Verdict, answered: bool, number: u32) {
         let notes = self.notes;
         let Some(breaker) = self.breaker() else {
             return;
         };
-        let changes_nothing = verdict.is_success()
-            && notes.is_plain()
-            && breaker
-                .machine
-                .is_indifferent_to_success(notes.generation());
-        if !changes_nothing && !notes.is_counted() && !notes.is_settled() {
+        if !notes.is_counted() && !notes.is_settled() {
             let times = Times {
                 outer: outer_deadline(breaker),
-                ..self.times
+                ..self.times.unwrap_or(Times::NONE)
             };
             record(breaker, notes, times, verdict, answered, number);
         }
@@ -128,13 +156,21 @@ impl Permit {
 }
 
 impl Drop for Permit {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         // Only a probe has anything to give back.
-        if self.notes.is_probe() && !self.notes.is_settled() {
-            if let Some(breaker) = self.breaker() {
-                breaker.machine.release(admission(self.notes, self.times));
-            }
+        if self.notes.is_probe() {
+            self.give_back();
+        }
+    }
+}
+
+impl Permit {
+    #[cold]
+    fn give_back(&self) {
+        if let (Some(breaker), false) = (self.breaker(), self.notes.is_settled()) {
+            let times = self.times.unwrap_or(Times::NONE);
+            breaker.machine.release(admission(self.notes, times));
         }
     }
 }
@@ -146,7 +182,7 @@ pub(crate) struct LentPermit {
 
 impl LentPermit {
     /// What is in the cells, where the frame says that it is lent.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn in_scope() -> Self {
         Self {
             notes: context::notes(),
@@ -164,11 +200,10 @@ impl LentPermit {
         context::hidden_breaker().is_none_or(|lane| lane.0.machine.is_current(generation))
     }
 
-    /// An attempt starts.
-    #[inline]
+    /// An attempt starts. The first one needs no note: none is outstanding, and none has been reported.
     pub(crate) fn attempt_started(&self) {
-        context::set_notes(self.notes.started());
         if self.notes.has_reported() {
+            context::set_notes(self.notes.started());
             if let Some(lane) = context::hidden_breaker() {
                 context::set_times(Times {
                     began: lane.0.stopwatch().unwrap_or(NO_TIME),
@@ -179,14 +214,19 @@ impl LentPermit {
     }
 
     /// An attempt has ended. Counts it where the breaker counts attempts.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn attempt_finished(&self, verdict: Verdict, answered: bool, number: u32) {
         if self.notes.counts_attempts() {
-            context::set_notes(self.notes.reported());
-            if let Some(lane) = context::hidden_breaker() {
-                let times = context::times();
-                record(&lane.0, self.notes, times, verdict, answered, number);
-            }
+            self.count_attempt(verdict, answered, number);
+        }
+    }
+
+    #[cold]
+    fn count_attempt(&self, verdict: Verdict, answered: bool, number: u32) {
+        context::set_notes(self.notes.reported());
+        if let Some(lane) = context::hidden_breaker() {
+            let times = context::times();
+            record(&lane.0, self.notes, times, verdict, answered, number);
         }
     }
 

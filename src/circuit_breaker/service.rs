@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use tower_service::Service;
 
-use super::machine::Admission;
 use super::{BreakerOpen, CircuitBreaker, CircuitBreakerFuture, Permit};
-use crate::attempt::Attempt;
-use crate::context::PermitScope;
+use crate::context::{self, HiddenBreaker};
 use crate::error::BoxError;
-use crate::policy::Policy;
+use crate::policy::{Policy, first_attempt};
 use crate::ready::Ready;
 
 /// A service behind a circuit breaker. See the [module](crate::circuit_breaker).
@@ -28,16 +26,16 @@ impl<S, P> CircuitBreakerService<S, P> {
         }
     }
 
-    /// Whether a call of this instance is let through, and how; otherwise for how long it is refused.
-    #[inline]
-    fn admit(&self, breaker: &CircuitBreaker) -> Result<Admission, Duration> {
-        match breaker.try_admit() {
-            Ok(admission) if !self.inner.is_ready() => {
-                // It was open when the caller asked for readiness, so the inner service was not asked; now it could be.
-                breaker.take_back(admission);
-                Err(Duration::ZERO)
-            }
-            admitted => admitted,
+    /// Where it is not closed, or looks closely, or there is none, or another one is around.
+    #[cold]
+    fn call_slowly<Req>(&mut self, request: Req) -> CircuitBreakerFuture<S::Future, P, Req>
+    where
+        S: Service<Req> + Clone,
+        P: Policy<Req, S::Response, S::Error> + Clone,
+    {
+        match admit(self.breaker.as_ref(), &self.inner) {
+            Ok(permit) => admitted(&mut self.inner, permit, &self.policy, request),
+            Err(remaining) => refused(&mut self.inner, remaining),
         }
     }
 }
@@ -52,33 +50,71 @@ where
     type Error = BoxError;
     type Future = CircuitBreakerFuture<S::Future, P, Req>;
 
-    #[inline]
+    #[inline(always)]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        if self.breaker.as_ref().is_some_and(CircuitBreaker::refuses) {
-            // The call will be refused, and a refusal has nothing to wait for.
-            return Poll::Ready(Ok(()));
-        }
-        self.inner.poll_ready(cx).map_err(Into::into)
+        poll_ready(self.breaker.as_ref(), &mut self.inner, cx)
     }
 
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
-        let permit = match &self.breaker {
-            None => Permit::NONE,
-            Some(breaker) => match self.admit(breaker) {
-                Ok(admission) => breaker.permit(admission),
-                Err(remaining) => return refused(&mut self.inner, remaining),
-            },
-        };
-        admitted(&mut self.inner, permit, &self.policy, request)
+        match admit_plainly(self.breaker.as_ref(), &self.inner) {
+            Some(permit) => start(&mut self.inner, permit, &self.policy, request),
+            None => self.call_slowly(request),
+        }
     }
 }
 
-/// Makes the call, with its permit lent to the retry below. The permit exists first, so a panic gives it back.
-#[inline]
+#[inline(always)]
+pub(crate) fn poll_ready<S, Req>(
+    breaker: Option<&CircuitBreaker>,
+    inner: &mut Ready<S>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), BoxError>>
+where
+    S: Service<Req>,
+    S::Error: Into<BoxError>,
+{
+    if breaker.is_some_and(CircuitBreaker::refuses) {
+        // The call will be refused, and a refusal has nothing to wait for.
+        return Poll::Ready(Ok(()));
+    }
+    inner.poll_ready(cx).map_err(Into::into)
+}
+
+/// Lets a call through to a service that is ready, where that takes no more than a look.
+#[inline(always)]
+pub(crate) fn admit_plainly<S>(
+    breaker: Option<&CircuitBreaker>,
+    inner: &Ready<S>,
+) -> Option<Permit> {
+    if inner.is_ready() && !context::frame().has_breaker() {
+        breaker?.try_admit_plainly()
+    } else {
+        None
+    }
+}
+
+/// Lets a call through, or says for how long it is refused.
+pub(crate) fn admit<S>(
+    breaker: Option<&CircuitBreaker>,
+    inner: &Ready<S>,
+) -> Result<Permit, Duration> {
+    let Some(breaker) = breaker else {
+        return Ok(Permit::NONE);
+    };
+    let admission = breaker.try_admit()?;
+    if !inner.is_ready() {
+        // It was open when the caller asked for readiness, so the inner service was not asked; now it could be.
+        breaker.take_back(admission);
+        return Err(Duration::ZERO);
+    }
+    Ok(breaker.permit(admission))
+}
+
+/// Makes the call below whatever breaker is around.
 pub(super) fn admitted<S, P, Req>(
     inner: &mut Ready<S>,
-    mut permit: Permit,
+    permit: Permit,
     policy: &P,
     request: Req,
 ) -> CircuitBreakerFuture<S::Future, P, Req>
@@ -86,11 +122,24 @@ where
     S: Service<Req>,
     P: Policy<Req, S::Response, S::Error> + Clone,
 {
-    let attempt = Attempt::first(policy.effect(&request)).with_key(policy.keyed(&request));
-    let called = {
-        let _scope = PermitScope::enter(&mut permit);
-        inner.call(request)
-    };
+    let _hidden = HiddenBreaker::enter();
+    start(inner, permit, policy, request)
+}
+
+/// Makes the call. The permit exists first, so a panic gives it back.
+#[inline(always)]
+fn start<S, P, Req>(
+    inner: &mut Ready<S>,
+    permit: Permit,
+    policy: &P,
+    request: Req,
+) -> CircuitBreakerFuture<S::Future, P, Req>
+where
+    S: Service<Req>,
+    P: Policy<Req, S::Response, S::Error> + Clone,
+{
+    let attempt = first_attempt(policy, &request);
+    let called = inner.call(request);
     CircuitBreakerFuture::admitted(called, permit, policy.clone(), attempt)
 }
 

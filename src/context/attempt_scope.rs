@@ -1,11 +1,106 @@
 //! The scope of a call that is being attempted.
 
-use super::cells::{cells, frame, set_frame};
+use super::cells::{cells, clear_signals, frame, set_frame};
+use super::deadline_scope::forget_now;
 use super::frame::{Frame, Signals};
 use super::handles::{look, swap};
 use super::key::SharedKey;
 use crate::budget::LentBudget;
 use crate::circuit_breaker::LentPermit;
+use crate::verdict::Verdict;
+
+/// What is in scope below a retry, from one poll to the next: the attempt and the ownership of the call, and the key
+/// that the attempts share, unless the frame says that the key is the one of the scope around.
+pub(crate) struct Below {
+    frame: Frame,
+    key: SharedKey,
+}
+
+impl Below {
+    #[inline(always)]
+    pub(super) const fn without_key(frame: Frame) -> Self {
+        Self {
+            frame,
+            key: SharedKey::NONE,
+        }
+    }
+
+    pub(super) fn new(frame: Frame, key: SharedKey) -> Self {
+        let mut below = Self { frame, key };
+        below.note_key();
+        below
+    }
+
+    /// The frame says whether there is a key.
+    fn note_key(&mut self) {
+        self.frame = if self.key.is_some() {
+            self.frame.with(Frame::SHARES)
+        } else {
+            self.frame.without(Frame::SHARES)
+        };
+    }
+}
+
+/// The scope of a call that has just begun, and so has no key of its own to lend, for as long as its service is called.
+#[must_use = "the scope ends when the guard is dropped"]
+pub(crate) struct CallScope {
+    outer: Frame,
+    below: Frame,
+}
+
+impl CallScope {
+    /// What is below such a call from now on.
+    #[inline(always)]
+    pub(crate) const fn below(&self) -> Below {
+        Below::without_key(self.below)
+    }
+
+    #[inline(always)]
+    pub(crate) fn begin(outer: Frame, below: Frame) -> Self {
+        set_frame(outer.around(below));
+        Self { outer, below }
+    }
+
+    /// The same, where a breaker may lend itself to the attempt, and a key be in scope. That is for all attempts.
+    pub(crate) fn begin_slowly(outer: Frame, below: Frame) -> (Self, SharedKey) {
+        if outer.has(Frame::BREAKER) {
+            LentPermit::in_scope().attempt_started();
+        }
+        let key = SharedKey::in_scope();
+        (Self::begin(outer, below), key)
+    }
+
+    /// The service has been called, without a key in scope. Where a key layer below has minted one, this scope comes
+    /// back, for [`end_slowly`](Self::end_slowly).
+    #[inline(always)]
+    pub(crate) fn end(self) -> Option<Self> {
+        if frame().has(Frame::KEY) {
+            return Some(self);
+        }
+        set_frame(self.outer);
+        // What is left to do has been done.
+        std::mem::forget(self);
+        None
+    }
+
+    /// The service has been called. Takes along what a key layer below has minted.
+    #[cold]
+    pub(crate) fn end_slowly(self, key: SharedKey) -> Below {
+        let mut below = Below::new(self.below, key);
+        set_frame(collect_key(self.outer, &mut below));
+        std::mem::forget(self);
+        below
+    }
+}
+
+/// The call has panicked.
+impl Drop for CallScope {
+    #[cold]
+    fn drop(&mut self) {
+        let mut below = Below::new(self.below, SharedKey::NONE);
+        set_frame(collect_key(self.outer, &mut below));
+    }
+}
 
 /// The scope of a call that is being attempted, for as long as it lives.
 ///
@@ -15,40 +110,27 @@ use crate::circuit_breaker::LentPermit;
 #[must_use = "the scope ends when the guard is dropped"]
 pub(crate) struct AttemptScope<'a> {
     outer: Frame,
-    // What is in scope below as it is around: also the key, unless the one that the attempts share is.
-    keep: Frame,
-    key: &'a mut SharedKey,
-    // Whether the shared key's slot holds what was in the cell.
-    swapped: bool,
+    below: &'a mut Below,
 }
 
 impl<'a> AttemptScope<'a> {
-    /// The scope of a call that has just begun, and so has no key of its own to lend.
-    #[inline]
-    pub(crate) fn begin(inner: Frame, keep: Frame, key: &'a mut SharedKey) -> Self {
-        Self {
-            outer: swap_frame(inner, keep),
-            keep,
-            key,
-            swapped: false,
+    #[inline(always)]
+    pub(crate) fn enter(below: &'a mut Below) -> Self {
+        let outer = cells(|cells| {
+            cells.signals.set(Signals::NONE);
+            let outer = cells.frame.get();
+            cells.frame.set(outer.around(below.frame));
+            outer
+        });
+        let outer = outer.unwrap_or(Frame::EMPTY);
+        if outer.with(below.frame).has(Frame::KEY_OR_SHARES) {
+            lend_key(below);
         }
-    }
-
-    /// Puts a frame in scope, but for the bits to keep, and the key that the attempts share.
-    #[inline]
-    pub(crate) fn enter(inner: Frame, keep: Frame, key: &'a mut SharedKey) -> Self {
-        let outer = swap_frame(inner, keep);
-        let lends = !keep.has_key() && (outer.has_key() || key.is_some());
-        Self {
-            outer,
-            keep,
-            swapped: lends && lend_key(key),
-            key,
-        }
+        Self { outer, below }
     }
 
     /// The budget that is lent to this call.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn budget<R>(&self, at: impl FnOnce(&LentBudget) -> R) -> Option<R> {
         if self.outer.has(Frame::BUDGET) {
             look(at)
@@ -58,26 +140,50 @@ impl<'a> AttemptScope<'a> {
     }
 
     /// The permit that the breaker above lends to this call.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn breaker(&self) -> Option<LentPermit> {
         self.outer.has(Frame::BREAKER).then(LentPermit::in_scope)
     }
 
+    /// A first attempt has succeeded, which only a breaker that counts attempts hears of.
+    #[inline(always)]
+    pub(crate) fn succeed_in_breaker(&self, number: u32) {
+        if let Some(breaker) = self.breaker() {
+            breaker.attempt_finished(Verdict::Success, true, number);
+        }
+    }
+
+    /// What is in scope below.
+    pub(crate) const fn below(&self) -> Frame {
+        self.below.frame
+    }
+
     /// The next attempt begins, and takes its keys from where the first one began.
-    pub(crate) fn next(&mut self, inner: Frame) {
-        swap_frame(inner, Frame::BELOW_WITH_KEY);
-        self.outer = collect_key(self.outer, self.keep, self.key, self.swapped);
-        self.key.rewind();
-        self.keep = Frame::BELOW;
-        self.swapped = self.key.is_some() && lend_key(self.key);
+    pub(crate) fn next(&mut self, below: Frame) {
+        clear_signals();
+        forget_now();
+        self.outer = collect_key(self.outer, self.below);
+        self.below.frame = below;
+        self.below.key.rewind();
+        self.below.note_key();
+        set_frame(below);
+        if self.below.key.is_some() {
+            lend_key(self.below);
+        }
+    }
+
+    /// The retry that makes the attempt owns the call.
+    pub(crate) fn own(&mut self) {
+        self.below.frame = self.below.frame.owned();
+        set_frame(frame().owned());
     }
 }
 
 impl Drop for AttemptScope<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        let outer = if self.swapped || frame().has_key() {
-            collect_key(self.outer, self.keep, self.key, self.swapped)
+        let outer = if frame().has(Frame::KEY_OR_SWAPPED) {
+            collect_key(self.outer, self.below)
         } else {
             self.outer
         };
@@ -85,49 +191,41 @@ impl Drop for AttemptScope<'_> {
     }
 }
 
-/// Puts a frame in scope, but for the bits to keep, and gives back the one around.
-#[inline]
-fn swap_frame(inner: Frame, keep: Frame) -> Frame {
-    let outer = cells(|cells| {
-        cells.signals.set(Signals::NONE);
-        let outer = cells.frame.get();
-        cells.frame.set(inner.with_bits_of(outer, keep));
-        outer
-    });
-    outer.unwrap_or(Frame::EMPTY)
-}
-
-/// Puts the key that the attempts share in scope. Says whether its slot now holds what was there.
+/// Puts the key that the attempts share in scope, unless the one around is.
 #[cold]
-fn lend_key(key: &mut SharedKey) -> bool {
-    let lent = key.is_some();
-    let swapped = swap(key.slot());
-    if lent && swapped {
-        set_frame(frame().with(Frame::KEY));
-    } else {
-        set_frame(frame().without(Frame::KEY));
+fn lend_key(below: &mut Below) {
+    if below.frame.has_key() {
+        return;
     }
-    swapped
+    let inner = frame().without(Frame::KEY);
+    let lent = below.key.is_some();
+    if swap(below.key.slot()) {
+        let key = if lent { Frame::KEY } else { Frame::EMPTY };
+        set_frame(inner.with(Frame::SWAPPED).with(key));
+    } else {
+        set_frame(inner);
+    }
 }
 
 /// Takes the shared key back, and with it what a key layer below has minted. Gives the frame of the scope around, which
 /// may have got a key.
 #[cold]
-fn collect_key(outer: Frame, keep: Frame, key: &mut SharedKey, swapped: bool) -> Frame {
-    let is_in_scope = frame().has_key();
-    if keep.has_key() {
+fn collect_key(outer: Frame, below: &mut Below) -> Frame {
+    let inner = frame();
+    if below.frame.has_key() {
         // The scope around is the one that a key layer below has left its key in.
-        return if is_in_scope {
+        return if inner.has_key() {
             outer.with(Frame::KEY)
         } else {
             outer
         };
     }
-    if swapped || is_in_scope {
-        swap(key.slot());
+    if inner.has(Frame::KEY_OR_SWAPPED) {
+        swap(below.key.slot());
+        below.note_key();
         // What was minted in an attempt of a call around belongs to that call too.
         let is_first = outer.attempt().is_some() && !outer.has_key();
-        if is_first && key.hand_up() {
+        if is_first && below.key.hand_up() {
             return outer.with(Frame::KEY);
         }
     }

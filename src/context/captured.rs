@@ -5,13 +5,15 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::attempt_scope::AttemptScope;
-use super::cells::{self, DeadlineScope};
+use super::attempt_scope::{AttemptScope, Below};
+use super::cells;
+use super::deadline_scope::DeadlineScope;
 use super::frame::Frame;
-use super::handles::{self, Lending, Slot};
+use super::handles::{self, Lending};
 use super::key::{KeyInScope, SharedKey};
 use crate::budget::LentBudget;
 use crate::deadline::Deadline;
+use crate::rare::Slot;
 
 /// A copy of the call context, to carry it over a `tokio::spawn`, a `Buffer` or to another thread.
 ///
@@ -61,7 +63,7 @@ impl CallContext {
     pub fn scope<F>(self, future: F) -> Scoped<F> {
         Scoped {
             future,
-            key: SharedKey::of(self.key.clone()),
+            below: Below::new(self.frame, SharedKey::of(self.key.clone())),
             budget: Slot::new(self.budget.clone()),
             context: self,
         }
@@ -101,7 +103,7 @@ pin_project! {
         #[pin]
         future: F,
         context: CallContext,
-        key: SharedKey,
+        below: Below,
         budget: Slot<LentBudget>,
     }
 }
@@ -114,7 +116,7 @@ impl<F: Future> Future for Scoped<F> {
         let context = this.context;
         let _deadline = DeadlineScope::captured(context.deadline);
         // This also hides the breaker, and the budget of the scope around.
-        let _attempt = AttemptScope::enter(context.frame, Frame::BELOW, this.key);
+        let _attempt = AttemptScope::enter(this.below);
         let _budget = Lending::enter(this.budget);
         this.future.poll(cx)
     }

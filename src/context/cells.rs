@@ -1,4 +1,4 @@
-//! The cells of a thread, and the guard of the deadline.
+//! The cells of a thread.
 //!
 //! None of them has a destructor, because such a thread local is cheaper to reach. The [`Frame`] says which of the
 //! handles are in scope: most calls do not look at them, and a retry hides its caller's from what runs below by changing
@@ -10,6 +10,7 @@ use std::cell::Cell;
 
 use tokio::time::Instant;
 
+use super::deadline_scope::Span;
 use super::frame::{Frame, Signals};
 use super::handles::Handles;
 use crate::attempt::Attempt;
@@ -20,8 +21,9 @@ use crate::report::CallReport;
 pub(crate) struct Cells {
     pub(super) frame: Cell<Frame>,
     pub(super) handles: Handles,
-    // The deadline's instant; what else is said of it is in the frame.
-    deadline: Cell<Option<Instant>>,
+    // What the deadline counts from, and how far it is from there.
+    pub(super) start: Cell<Option<Instant>>,
+    pub(super) span: Cell<Span>,
     // What the breaker in scope has lent beside its handle.
     pub(super) notes: Cell<Notes>,
     pub(super) times: Cell<Times>,
@@ -36,7 +38,8 @@ thread_local! {
         Cells {
             frame: Cell::new(Frame::EMPTY),
             handles: Handles::EMPTY,
-            deadline: Cell::new(None),
+            start: Cell::new(None),
+            span: Cell::new(Span::NONE),
             notes: Cell::new(Notes::NONE),
             times: Cell::new(Times::NONE),
             signals: Cell::new(Signals::NONE),
@@ -46,28 +49,28 @@ thread_local! {
 }
 
 /// Reaches the cells; where the thread's locals are gone, nothing.
-#[inline]
+#[inline(always)]
 pub(super) fn cells<R>(at: impl FnOnce(&Cells) -> R) -> Option<R> {
     CELLS.try_with(at).ok()
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) fn frame() -> Frame {
     cells(|cells| cells.frame.get()).unwrap_or(Frame::EMPTY)
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn set_frame(frame: Frame) {
     cells(|cells| cells.frame.set(frame));
 }
 
 /// What is noted on the permit in scope.
-#[inline]
+#[inline(always)]
 pub(crate) fn notes() -> Notes {
     cells(|cells| cells.notes.get()).unwrap_or(Notes::NONE)
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) fn set_notes(notes: Notes) {
     cells(|cells| cells.notes.set(notes));
 }
@@ -82,36 +85,34 @@ pub(crate) fn set_times(times: Times) {
 }
 
 /// The deadline in scope; where there is none, one that never comes.
-#[inline]
 pub(crate) fn deadline() -> Deadline {
-    let deadline = cells(|cells| Deadline::of(cells.deadline.get(), cells.frame.get().limit()));
+    let deadline = cells(|cells| cells.span.get().from(cells.start.get()));
     deadline.unwrap_or(Deadline::never())
 }
 
 /// Whether a future above, in this very poll, ends the call at this deadline.
-#[cfg(feature = "http")]
 pub(crate) fn is_watched(of: Deadline) -> bool {
-    frame().is_watched() && deadline() == of
+    cells(|cells| cells.span.get().is_watched()).unwrap_or(false) && deadline() == of
 }
 
 /// Whether a future above ends the call in this very poll, or with the next tick: a process that was stopped during a
 /// wait may wake up after the deadline.
 pub(crate) fn is_over() -> bool {
-    frame().is_watched() && deadline().has_passed()
+    cells(|cells| cells.span.get().is_watched()).unwrap_or(false) && deadline().has_passed()
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) fn attempt() -> Option<Attempt> {
     frame().attempt()
 }
 
-#[inline]
+#[inline(always)]
 fn signals() -> Signals {
     cells(|cells| cells.signals.get()).unwrap_or(Signals::NONE)
 }
 
 /// The deadline that passed in the poll that just ended, if one did.
-#[inline]
+#[inline(always)]
 pub(crate) fn expired() -> Option<Expired> {
     signals().expired()
 }
@@ -121,17 +122,16 @@ pub(crate) fn mark_expired(expired: Expired) {
 }
 
 /// Tells the layers above that a call has succeeded at its first attempt, which is all there is to tell.
-#[inline]
-pub(crate) fn publish_success(frame: Frame) {
-    cells(|cells| cells.signals.set(cells.signals.get().ended(frame)));
+#[inline(always)]
+pub(crate) fn publish_success(attempt: Attempt) {
+    cells(|cells| cells.signals.set(Signals::success(attempt)));
 }
 
 /// Leaves a report for the layers above.
 pub(crate) fn publish(report: CallReport) {
     cells(|cells| {
-        let frame = Frame::of(report.last_attempt());
-        let signals = cells.signals.get().ended(frame);
-        cells.signals.set(signals.with_report());
+        let signals = cells.signals.get().ended(report.last_attempt());
+        cells.signals.set(signals);
         cells.report.set(report);
     });
 }
@@ -150,66 +150,13 @@ pub(crate) fn published() -> Option<CallReport> {
 }
 
 /// The last attempt of the retry that left a report in the poll that just ended.
-#[inline]
+#[inline(always)]
 pub(crate) fn published_attempt() -> Option<Attempt> {
     signals().attempt()
 }
 
 /// Clears what an earlier poll left behind. Whoever reads a signal does this before the poll that it reads about.
-#[inline]
+#[inline(always)]
 pub(crate) fn clear_signals() {
     cells(|cells| cells.signals.set(Signals::NONE));
-}
-
-/// Narrows the deadline for as long as it lives.
-#[must_use = "the scope ends when the guard is dropped"]
-pub(crate) struct DeadlineScope {
-    at: Option<Instant>,
-    outer: Frame,
-}
-
-impl DeadlineScope {
-    /// A deadline at which the caller ends the call.
-    #[inline]
-    pub(crate) fn watched(deadline: Deadline) -> Self {
-        Self::enter(deadline, true)
-    }
-
-    /// A deadline that came from elsewhere: whoever ends the call at it does so there.
-    pub(crate) fn captured(deadline: Deadline) -> Self {
-        Self::enter(deadline, false)
-    }
-
-    /// The caller has already narrowed.
-    #[inline]
-    fn enter(deadline: Deadline, watched: bool) -> Self {
-        let of_deadline = Frame::of_deadline(deadline.limit(), watched);
-        let outer = cells(|cells| {
-            let outer = cells.frame.get();
-            let inner = outer.with_bits_of(of_deadline, Frame::DEADLINE);
-            cells.frame.set(inner);
-            (cells.deadline.replace(deadline.instant()), outer)
-        });
-        let (at, outer) = outer.unwrap_or((None, Frame::EMPTY));
-        Self { at, outer }
-    }
-
-    /// Whether a future above, in this very poll, ends the call at this deadline.
-    #[inline]
-    pub(crate) fn was_watched(&self, deadline: Deadline) -> bool {
-        self.outer.is_watched() && Deadline::of(self.at, self.outer.limit()) == deadline
-    }
-}
-
-impl Drop for DeadlineScope {
-    #[inline]
-    fn drop(&mut self) {
-        cells(|cells| {
-            let inner = cells.frame.get();
-            cells
-                .frame
-                .set(inner.with_bits_of(self.outer, Frame::DEADLINE));
-            cells.deadline.set(self.at);
-        });
-    }
 }

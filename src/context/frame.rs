@@ -1,156 +1,139 @@
 //! Words that are cheap to swap: what is in scope, and what has been signalled to the layers above.
 
 use crate::attempt::Attempt;
-use crate::deadline::{Expired, Limit};
-use crate::effect::Effect;
+use crate::deadline::Expired;
 
 /// The attempt in scope, who owns the call, and which handles are in scope, in one word: most of what a layer does to
 /// the scope is to swap it. Also used as a mask of such words.
-///
-/// The attempt's number is in the upper half, so that the masks of all else fit into an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame(u64);
 
-const NUMBER_SHIFT: u32 = 32;
-const EFFECT: u64 = 0b11;
-const KEYED: u64 = 1 << 2;
-// Whether there is an attempt.
-const PRESENT: u64 = 1 << 3;
-const ATTEMPT: u64 = (u32::MAX as u64) << NUMBER_SHIFT | PRESENT | KEYED | EFFECT;
+// Where an attempt has no bits.
 const OWNED: u64 = 1 << 4;
 const BUDGET: u64 = 1 << 5;
 const BREAKER: u64 = 1 << 6;
 const KEY: u64 = 1 << 7;
-// Whose time the deadline in scope is, and whether a future that is being polled ends the call at it.
-const OF_ATTEMPT: u64 = 1 << 12;
-const WATCHED: u64 = 1 << 13;
-const DEADLINE: u64 = OF_ATTEMPT | WATCHED;
+// Of what is below a retry: another one owns the call.
+const NESTED: u64 = 1 << 12;
+// The cell of the key is not the scope's around.
+const SWAPPED: u64 = 1 << 13;
+// Of what is below a retry: there is a key that its attempts share.
+const SHARES: u64 = 1 << 14;
 
 impl Frame {
     pub(crate) const EMPTY: Self = Self(0);
     pub(super) const BUDGET: Self = Self(BUDGET);
     pub(super) const BREAKER: Self = Self(BREAKER);
     pub(super) const KEY: Self = Self(KEY);
-    pub(super) const DEADLINE: Self = Self(DEADLINE);
-    /// What stays as it is below a retry.
-    pub(crate) const BELOW: Self = Self(DEADLINE);
-    /// The same, where the first attempt takes the key that is in scope.
-    pub(crate) const BELOW_WITH_KEY: Self = Self(DEADLINE | KEY);
-    /// The same, where another retry owns the call: the attempt and the key are that one's.
-    pub(crate) const BELOW_OWNER: Self = Self(DEADLINE | KEY | ATTEMPT);
+    pub(super) const SWAPPED: Self = Self(SWAPPED);
+    pub(super) const SHARES: Self = Self(SHARES);
+    /// Where there may be a key to put in scope.
+    pub(super) const KEY_OR_SHARES: Self = Self(KEY | SHARES);
+    /// What a scope below a retry has to undo, but for the frame itself.
+    pub(super) const KEY_OR_SWAPPED: Self = Self(KEY | SWAPPED);
 
-    #[inline]
-    pub(crate) const fn of(attempt: Attempt) -> Self {
-        let effect = match attempt.effect() {
-            Effect::Read => 0,
-            Effect::IdempotentWrite => 1,
-            Effect::Write => 2,
-        };
-        let keyed = if attempt.keyed() { KEYED } else { 0 };
-        Self((attempt.number() as u64) << NUMBER_SHIFT | effect | keyed | PRESENT)
+    /// What is below a retry that begins here at this attempt. The first attempt takes the key that is in scope.
+    #[inline(always)]
+    pub(crate) const fn below(self, attempt: Attempt) -> Self {
+        Self(attempt.bits() | self.0 & (OWNED | KEY))
     }
 
+    /// What is below a retry that begins where nothing is in scope that is its business, and that has copied its request.
+    #[inline(always)]
+    pub(crate) const fn below_plain(attempt: Attempt) -> Self {
+        let owned = if attempt.is_repeatable() { OWNED } else { 0 };
+        Self(attempt.bits() | owned)
+    }
+
+    /// What is below a retry that begins here, where another one owns the call: the attempt and the key are that one's.
     #[inline]
+    pub(crate) const fn below_owner(self) -> Self {
+        Self(self.0 & (Attempt::BITS | OWNED) | KEY | NESTED)
+    }
+
+    /// The same owner at another attempt, whose key is not the scope's around.
+    pub(crate) const fn at(self, attempt: Attempt) -> Self {
+        Self(self.0 & OWNED | attempt.bits())
+    }
+
+    /// What is below a retry, where this is around it: the key in scope is there only if it is here.
+    #[inline(always)]
+    pub(super) const fn around(self, below: Self) -> Self {
+        Self(below.0 & (self.0 | !KEY))
+    }
+
+    #[inline(always)]
     pub(crate) const fn attempt(self) -> Option<Attempt> {
-        if self.0 & PRESENT == 0 {
-            None
-        } else {
-            Some(self.as_attempt())
-        }
+        Attempt::in_word(self.0)
     }
 
-    /// The attempt of a frame that was made of one.
-    #[inline]
-    pub(crate) const fn as_attempt(self) -> Attempt {
-        let effect = match self.0 & EFFECT {
-            0 => Effect::Read,
-            1 => Effect::IdempotentWrite,
-            _ => Effect::Write,
-        };
-        Attempt::first(effect)
-            .with_number((self.0 >> NUMBER_SHIFT) as u32)
-            .with_key(self.0 & KEYED != 0)
-    }
-
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn has_budget(self) -> bool {
         self.0 & BUDGET != 0
     }
 
-    #[inline]
+    #[inline(always)]
+    pub(crate) const fn has_breaker(self) -> bool {
+        self.0 & BREAKER != 0
+    }
+
+    /// Whether a retry that begins here has no more to do than to put its frame in scope.
+    #[inline(always)]
+    pub(crate) const fn is_plain(self) -> bool {
+        self.0 & (OWNED | KEY | BREAKER) == 0
+    }
+
+    #[inline(always)]
     pub(crate) const fn has_key(self) -> bool {
         self.0 & KEY != 0
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn is_owned(self) -> bool {
         self.0 & OWNED != 0
     }
 
-    #[inline]
-    pub(crate) const fn owned(self, owned: bool) -> Self {
-        Self(if owned { self.0 | OWNED } else { self.0 })
+    #[inline(always)]
+    pub(crate) const fn owned(self) -> Self {
+        Self(self.0 | OWNED)
     }
 
-    /// Whether what is kept is what another retry owns.
-    #[inline]
-    pub(crate) const fn is_of_owner(self) -> bool {
-        self.0 & PRESENT != 0
-    }
-
-    /// The same owner, at another attempt.
-    pub(crate) const fn at(self, attempt: Attempt) -> Self {
-        Self(self.0 & OWNED | Self::of(attempt).0)
-    }
-
-    /// What is said of a deadline beside its instant.
-    #[inline]
-    pub(super) const fn of_deadline(limit: Limit, watched: bool) -> Self {
-        let limit = match limit {
-            Limit::Call => 0,
-            Limit::Attempt => OF_ATTEMPT,
-        };
-        Self(limit | if watched { WATCHED } else { 0 })
-    }
-
-    #[inline]
-    pub(super) const fn limit(self) -> Limit {
-        if self.0 & OF_ATTEMPT == 0 {
-            Limit::Call
-        } else {
-            Limit::Attempt
-        }
-    }
-
-    #[inline]
-    pub(super) const fn is_watched(self) -> bool {
-        self.0 & WATCHED != 0
+    /// Of what is below a retry: whether another one owns the call.
+    #[inline(always)]
+    pub(crate) const fn is_nested(self) -> bool {
+        self.0 & NESTED != 0
     }
 
     /// The attempt and the owner, without handles.
     pub(super) const fn without_handles(self) -> Self {
-        Self(self.0 & (ATTEMPT | OWNED))
+        Self(self.0 & (Attempt::BITS | OWNED))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) const fn has(self, bits: Self) -> bool {
         self.0 & bits.0 != 0
     }
 
-    /// The same frame, with these bits as they are in another one.
-    #[inline]
-    pub(super) const fn with_bits_of(self, other: Self, bits: Self) -> Self {
-        Self(self.0 & !bits.0 | other.0 & bits.0)
-    }
-
-    #[inline]
+    #[inline(always)]
     pub(super) const fn without(self, bits: Self) -> Self {
         Self(self.0 & !bits.0)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) const fn with(self, bits: Self) -> Self {
         Self(self.0 | bits.0)
+    }
+
+    /// What a scope has changed, to be changed back where the scope ends: what was changed inside of it, and is not its
+    /// own, stays.
+    #[inline(always)]
+    pub(super) const fn changes_to(self, inner: Self) -> Self {
+        Self(self.0 ^ inner.0)
+    }
+
+    #[inline(always)]
+    pub(super) const fn changed(self, changes: Self) -> Self {
+        Self(self.0 ^ changes.0)
     }
 }
 
@@ -168,19 +151,20 @@ const ALL_EXPIRED: u64 = EXPIRED | EXPIRED_CALLED | EXPIRED_ABSOLUTE;
 impl Signals {
     pub(super) const NONE: Self = Self(0);
 
-    /// A call has ended at this attempt.
-    #[inline]
-    pub(super) const fn ended(self, frame: Frame) -> Self {
-        Self(self.0 & ALL_EXPIRED | frame.0 & ATTEMPT)
+    /// A call has succeeded at this attempt. Deadlines that have passed below are none of the layers' above.
+    #[inline(always)]
+    pub(super) const fn success(attempt: Attempt) -> Self {
+        Self(attempt.bits())
     }
 
-    pub(super) const fn with_report(self) -> Self {
-        Self(self.0 | REPORT)
+    /// A call has ended at this attempt, and there is a report of it.
+    pub(super) const fn ended(self, attempt: Attempt) -> Self {
+        Self(self.0 & ALL_EXPIRED | attempt.bits() | REPORT)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) const fn attempt(self) -> Option<Attempt> {
-        Frame(self.0).attempt()
+        Attempt::in_word(self.0)
     }
 
     pub(super) const fn has_report(self) -> bool {
@@ -208,35 +192,62 @@ impl Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::effect::Effect;
+
+    const LAST: Attempt = Attempt::first(Effect::Write)
+        .with_number(u32::MAX)
+        .with_key(true);
 
     #[test]
-    fn an_attempt_comes_out_as_it_went_in() {
-        for effect in [Effect::Read, Effect::IdempotentWrite, Effect::Write] {
-            for keyed in [false, true] {
-                for number in [1, 2, u32::MAX] {
-                    let attempt = Attempt::first(effect).with_number(number).with_key(keyed);
-                    let frame = Frame::of(attempt).owned(true).with(Frame::KEY);
-                    assert_eq!(frame.attempt(), Some(attempt));
-                    assert!(frame.is_owned() && frame.has(Frame::KEY));
-                }
-            }
-        }
-        assert_eq!(Frame::EMPTY.owned(true).with(Frame::BUDGET).attempt(), None);
+    fn an_attempt_is_where_nothing_else_is() {
+        let all = Frame(OWNED | BUDGET | BREAKER | KEY | NESTED | SWAPPED | SHARES);
+        assert_eq!(all.0 & Attempt::BITS, 0);
+        assert_eq!((REPORT | ALL_EXPIRED) & (all.0 | Attempt::BITS), 0);
+        assert_eq!(all.attempt(), None);
+        assert_eq!(all.below(LAST).attempt(), Some(LAST));
+    }
+
+    #[test]
+    fn the_key_is_below_only_if_it_is_around() {
+        let around = Frame::EMPTY.with(Frame::KEY);
+        let below = around.below(LAST);
+        assert!(around.around(below).has_key());
+        assert!(!Frame::EMPTY.around(below).has_key());
+        assert!(!around.around(Frame::EMPTY.below(LAST)).has_key());
+        assert!(!around.around(below.at(LAST)).has_key());
+    }
+
+    #[test]
+    fn below_an_owner_is_what_is_its_own() {
+        let owner = Frame::EMPTY.below(LAST).owned().with(Frame::BUDGET);
+        let below = owner.below_owner();
+        assert!(below.is_nested() && below.is_owned() && !below.has_budget());
+        assert_eq!(below.attempt(), Some(LAST));
+        assert!(!owner.below(LAST).is_nested());
+    }
+
+    #[test]
+    fn a_scope_changes_back_what_is_its_own() {
+        let outer = Frame::EMPTY.with(Frame::BUDGET);
+        let inner = outer.without(Frame::BUDGET).with(Frame::BREAKER);
+        let changes = outer.changes_to(inner);
+        assert_eq!(
+            inner.with(Frame::KEY).changed(changes),
+            outer.with(Frame::KEY)
+        );
     }
 
     #[test]
     fn a_signal_does_not_change_another() {
-        let attempt = Attempt::first(Effect::Write).with_number(u32::MAX);
         let expired = Expired {
             called: false,
             absolute: true,
         };
-        let signals = Signals::NONE
-            .with_expired(expired)
-            .ended(Frame::of(attempt).owned(true))
-            .with_report();
-        assert_eq!(signals.attempt(), Some(attempt));
+        let signals = Signals::NONE.with_expired(expired).ended(LAST);
+        assert_eq!(signals.attempt(), Some(LAST));
         assert_eq!(signals.expired(), Some(expired));
         assert!(signals.has_report());
+        assert_eq!(Signals::success(LAST).expired(), None);
+        assert!(!Signals::success(LAST).has_report());
     }
 }

@@ -8,47 +8,13 @@
 //! that calls a service in the middle of it) there is nothing to see, and never a panic.
 
 use std::cell::Cell;
-use std::mem::ManuallyDrop;
 
-use super::cells::{Cells, cells, frame, set_frame};
+use super::cells::{Cells, cells, frame};
 use super::frame::Frame;
 use super::key::KeyInScope;
 use crate::budget::LentBudget;
-use crate::circuit_breaker::{BreakerLane, Permit};
-
-/// A handle that can be lent, or none. It is not here while it is lent.
-pub(crate) struct Slot<T>(Option<ManuallyDrop<T>>);
-
-impl<T> Slot<T> {
-    pub(crate) const EMPTY: Self = Self(None);
-
-    #[inline]
-    pub(crate) fn new(handle: Option<T>) -> Self {
-        Self(handle.map(ManuallyDrop::new))
-    }
-
-    #[inline]
-    pub(crate) const fn is_some(&self) -> bool {
-        self.0.is_some()
-    }
-
-    #[inline]
-    pub(crate) fn as_ref(&self) -> Option<&T> {
-        self.0.as_deref()
-    }
-
-    #[inline]
-    pub(super) fn as_mut(&mut self) -> Option<&mut T> {
-        self.0.as_deref_mut()
-    }
-}
-
-impl<T> Drop for Slot<T> {
-    #[inline]
-    fn drop(&mut self) {
-        drop(self.0.take().map(ManuallyDrop::into_inner));
-    }
-}
+use crate::circuit_breaker::{BreakerLane, Permit, Times};
+use crate::rare::{Shelf, Slot};
 
 /// The cells for each kind of handle, also for what is hidden.
 pub(super) struct Handles {
@@ -56,8 +22,6 @@ pub(super) struct Handles {
     breaker: Shelf<BreakerLane>,
     key: Shelf<KeyInScope>,
 }
-
-pub(crate) type Shelf<T> = Cell<Option<ManuallyDrop<T>>>;
 
 impl Handles {
     #[expect(
@@ -85,7 +49,7 @@ macro_rules! handle {
         impl Handle for $kind {
             const BIT: Frame = $bit;
 
-            #[inline]
+            #[inline(always)]
             fn shelf(cells: &Cells) -> &Shelf<Self> {
                 &cells.handles.$cell
             }
@@ -98,13 +62,13 @@ handle!(BreakerLane, breaker, Frame::BREAKER);
 handle!(KeyInScope, key, Frame::KEY);
 
 /// Swaps a slot with a cell. Says whether there was one.
-#[inline]
+#[inline(always)]
 pub(super) fn swap<T: Handle>(slot: &mut Slot<T>) -> bool {
-    cells(|cells| slot.0 = T::shelf(cells).replace(slot.0.take())).is_some()
+    cells(|cells| slot.swap(T::shelf(cells))).is_some()
 }
 
 /// A look at what is in a cell, also at what is hidden in it. The closure runs nothing of a user's.
-#[inline]
+#[inline(always)]
 pub(super) fn look<T: Handle, R>(at: impl FnOnce(&T) -> R) -> Option<R> {
     cells(|cells| {
         let shelf = T::shelf(cells);
@@ -117,7 +81,7 @@ pub(super) fn look<T: Handle, R>(at: impl FnOnce(&T) -> R) -> Option<R> {
 }
 
 /// A copy of what is in scope.
-#[inline]
+#[inline(always)]
 pub(super) fn copy<T: Handle + Clone>() -> Option<T> {
     if frame().has(T::BIT) {
         look(T::clone)
@@ -136,73 +100,102 @@ pub(crate) fn hidden_breaker() -> Option<BreakerLane> {
 #[must_use = "the scope ends when the guard is dropped"]
 pub(crate) struct Lending<'a, T: Handle> {
     slot: &'a mut Slot<T>,
-    outer: Frame,
+    changes: Frame,
 }
 
 impl<'a, T: Handle> Lending<'a, T> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enter(slot: &'a mut Slot<T>) -> Self {
-        let outer = frame();
-        if slot.is_some() && swap(slot) {
-            set_frame(outer.with(T::BIT));
+        let changes = if slot.is_some() {
+            lend(slot)
         } else {
-            set_frame(outer.without(T::BIT));
-        }
-        Self { slot, outer }
+            hide(T::BIT)
+        };
+        Self { slot, changes }
     }
 }
 
 impl<T: Handle> Drop for Lending<'_, T> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        let inner = frame();
-        if inner.has(T::BIT) {
-            swap(self.slot);
-        }
-        set_frame(inner.with_bits_of(self.outer, T::BIT));
+        take_back(self.slot, self.changes);
     }
+}
+
+/// Moves a handle into scope, and says what that has changed.
+#[inline(always)]
+fn lend<T: Handle>(slot: &mut Slot<T>) -> Frame {
+    let changes = cells(|cells| {
+        slot.swap(T::shelf(cells));
+        let outer = cells.frame.get();
+        let inner = outer.with(T::BIT);
+        cells.frame.set(inner);
+        outer.changes_to(inner)
+    });
+    changes.unwrap_or(Frame::EMPTY)
+}
+
+/// The same without a handle.
+#[cold]
+fn hide(bit: Frame) -> Frame {
+    let changes = cells(|cells| {
+        let outer = cells.frame.get();
+        let inner = outer.without(bit);
+        cells.frame.set(inner);
+        outer.changes_to(inner)
+    });
+    changes.unwrap_or(Frame::EMPTY)
+}
+
+/// Moves a handle back, where one was lent.
+#[inline(always)]
+fn take_back<T: Handle>(slot: &mut Slot<T>, changes: Frame) {
+    cells(|cells| {
+        let inner = cells.frame.get();
+        if inner.has(T::BIT) {
+            slot.swap(T::shelf(cells));
+        }
+        cells.frame.set(inner.changed(changes));
+    });
 }
 
 /// Lends a permit to the retry below for as long as it lives, and takes back what has been noted on it there.
 #[must_use = "the scope ends when the guard is dropped"]
 pub(crate) struct PermitScope<'a> {
     permit: &'a mut Permit,
-    outer: Frame,
+    changes: Frame,
 }
 
 impl<'a> PermitScope<'a> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enter(permit: &'a mut Permit) -> Self {
-        let outer = frame();
-        if permit.lane.is_some() && swap(&mut permit.lane) {
+        let changes = if permit.lane.is_some() {
             if permit.notes.counts_attempts() {
                 swap_times(permit);
             }
             swap_notes(permit);
-            set_frame(outer.with(Frame::BREAKER));
+            lend(&mut permit.lane)
         } else {
-            set_frame(outer.without(Frame::BREAKER));
-        }
-        Self { permit, outer }
+            hide(Frame::BREAKER)
+        };
+        Self { permit, changes }
     }
 }
 
 impl Drop for PermitScope<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        let inner = frame();
-        if inner.has(Frame::BREAKER) {
-            swap(&mut self.permit.lane);
+        if frame().has(Frame::BREAKER) {
             swap_notes(self.permit);
             if self.permit.notes.counts_attempts() {
                 swap_times(self.permit);
             }
         }
-        set_frame(inner.with_bits_of(self.outer, Frame::BREAKER));
+        take_back(&mut self.permit.lane, self.changes);
     }
 }
 
-#[inline]
+#[inline(always)]
 fn swap_notes(permit: &mut Permit) {
     cells(|cells| permit.notes = cells.notes.replace(permit.notes));
 }
@@ -210,5 +203,30 @@ fn swap_notes(permit: &mut Permit) {
 /// Only a breaker that counts attempts lets the retry see these.
 #[cold]
 fn swap_times(permit: &mut Permit) {
-    cells(|cells| permit.times = cells.times.replace(permit.times));
+    cells(|cells| {
+        let times = cells.times.replace(permit.times.unwrap_or(Times::NONE));
+        permit.times = Some(times);
+    });
+}
+
+/// Hides the breaker of a scope around from a call below another one, for as long as it lives.
+///
+/// Nothing is lent while a service is called and not polled: no attempt ends there, and the first one needs nothing.
+#[must_use = "the scope ends when the guard is dropped"]
+pub(crate) struct HiddenBreaker {
+    changes: Frame,
+}
+
+impl HiddenBreaker {
+    pub(crate) fn enter() -> Self {
+        Self {
+            changes: hide(Frame::BREAKER),
+        }
+    }
+}
+
+impl Drop for HiddenBreaker {
+    fn drop(&mut self) {
+        cells(|cells| cells.frame.set(cells.frame.get().changed(self.changes)));
+    }
 }

@@ -1,14 +1,14 @@
 //! The idempotency key in scope.
 
-use std::mem;
 use std::sync::Arc;
 
 #[cfg(any(feature = "http", feature = "tool"))]
 use super::cells::attempt;
 use super::cells::{frame, set_frame};
 use super::frame::Frame;
-use super::handles::{Slot, copy, swap};
+use super::handles::{copy, swap};
 use crate::idempotency_key::IdempotencyKey;
+use crate::rare::Slot;
 use crate::sync::{AtomicU32, Ordering};
 
 /// A key in scope and how many requests of this attempt have taken it. Clones share the count, so that requests sent
@@ -63,55 +63,61 @@ impl KeyInScope {
 /// The idempotency key that the attempts of a call share.
 pub(crate) struct SharedKey {
     key: Slot<KeyInScope>,
-    /// How many requests had taken it when the call began.
+    /// How many requests had taken it when the call began; in the highest bit, whether whoever is around knows it: it came
+    /// from there, or has been handed up. One word, so that the whole fits into registers.
     taken: u32,
-    /// Whoever is around knows it: it came from there, or has been handed up.
-    known: bool,
 }
 
+const KNOWN: u32 = 1 << 31;
+
 impl SharedKey {
+    pub(crate) const NONE: Self = Self {
+        key: Slot::NONE,
+        taken: 0,
+    };
+
     /// The key in scope where a call begins; where there is none, what a key layer below mints comes to stay here.
-    #[inline]
-    pub(crate) fn in_scope() -> Self {
+    pub(super) fn in_scope() -> Self {
         Self::of(key())
     }
 
     /// This key, to be put in scope.
-    #[inline]
     pub(super) fn of(key: Option<KeyInScope>) -> Self {
         Self {
-            taken: key.as_ref().map_or(0, KeyInScope::taken),
-            known: key.is_some(),
+            taken: key
+                .as_ref()
+                .map_or(0, |key| key.taken().min(KNOWN - 1) | KNOWN),
             key: Slot::new(key),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) const fn is_some(&self) -> bool {
         self.key.is_some()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) const fn slot(&mut self) -> &mut Slot<KeyInScope> {
         &mut self.key
     }
 
     /// Leaves a key that was minted here in scope, once, and says whether it did.
     pub(super) fn hand_up(&mut self) -> bool {
-        !mem::replace(&mut self.known, self.key.is_some())
-            && self.key.as_ref().cloned().is_some_and(leave)
+        let known = self.taken & KNOWN != 0;
+        self.taken = self.taken & !KNOWN | if self.key.is_some() { KNOWN } else { 0 };
+        !known && self.key.as_ref().cloned().is_some_and(leave)
     }
 
     /// The next attempt takes its keys from where the first one began.
     pub(super) fn rewind(&mut self) {
         if let Some(key) = self.key.as_mut() {
-            *key = key.rewound(self.taken);
+            *key = key.rewound(self.taken & !KNOWN);
         }
     }
 }
 
 /// The key in scope, without taking it.
-#[inline]
+#[inline(always)]
 pub(crate) fn key() -> Option<KeyInScope> {
     copy()
 }

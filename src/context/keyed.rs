@@ -5,9 +5,10 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::handles::{Lending, Slot};
+use super::handles::Lending;
 use super::key::KeyInScope;
 use crate::idempotency_key::IdempotencyKey;
+use crate::rare::Slot;
 
 pin_project! {
     /// A future with an idempotency key in scope. From [`IdempotencyKey::scope`].

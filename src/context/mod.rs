@@ -35,22 +35,22 @@
 mod attempt_scope;
 mod captured;
 mod cells;
+mod deadline_scope;
 mod frame;
 mod handles;
 mod key;
 mod keyed;
 mod reported;
 
-pub(crate) use attempt_scope::AttemptScope;
+pub(crate) use attempt_scope::{AttemptScope, Below, CallScope};
 pub use captured::{CallContext, Scoped};
-#[cfg(feature = "http")]
-pub(crate) use cells::is_watched;
 pub(crate) use cells::{
-    DeadlineScope, attempt, clear_signals, deadline, expired, frame, is_over, mark_expired, notes,
+    attempt, clear_signals, deadline, expired, frame, is_over, is_watched, mark_expired, notes,
     publish, publish_success, published, published_attempt, set_notes, set_times, times,
 };
+pub(crate) use deadline_scope::{DeadlineScope, Span, start_of};
 pub(crate) use frame::Frame;
-pub(crate) use handles::{Lending, PermitScope, Slot, hidden_breaker};
+pub(crate) use handles::{HiddenBreaker, Lending, PermitScope, hidden_breaker};
 #[cfg(feature = "tool")]
 pub(crate) use key::KeyInScope;
 #[cfg(any(feature = "http", feature = "tool"))]

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{Deadline, DeadlineExceeded, Expired};
-use crate::context::{self, DeadlineScope};
+use crate::circuit_breaker::BreakerOpen;
+use crate::context::{self, DeadlineScope, Span};
 use crate::error::BoxError;
 use crate::observer::Watch;
+use crate::rare::Rare;
 
 pin_project! {
     /// The future of a [`DeadlineService`](super::DeadlineService).
@@ -18,88 +20,114 @@ pin_project! {
     /// Dropping it drops the inner future.
     #[must_use = "futures do nothing unless polled"]
     pub struct DeadlineFuture<F> {
+        // None where the inner service was not called, and once the inner future was cut off.
         #[pin]
-        state: State<F>,
+        inner: Option<F>,
+        end: Ending,
+        extra: Rare<Extra>,
     }
 }
 
-pin_project! {
-    #[project = StateProj]
-    enum State<F> {
-        // Polling the inner future, and the timer once that was pending.
-        Called {
-            #[pin]
-            inner: F,
-            end: Ending,
-        },
-        // The deadline had passed before the inner service was called.
-        Passed { end: Ending },
-        // The outcome has been returned, and the inner future dropped where it was cut off.
-        Done,
-    }
-}
-
-/// What ends a call, apart from the inner future.
-pub(super) struct Ending {
-    pub(super) deadline: Deadline,
-    /// Whether a repeat would run into the same instant.
-    pub(super) absolute: bool,
-    pub(super) watch: Option<Arc<Watch>>,
+/// What most calls that are answered at once have no need of.
+#[derive(Default)]
+pub(crate) struct Extra {
+    watch: Option<Arc<Watch>>,
     timer: Option<Pin<Box<Sleep>>>,
+    /// Where a breaker that is one with the deadline has refused the call, until it is said.
+    pub(crate) refused: Option<BreakerOpen>,
+}
+
+impl Extra {
+    #[inline(always)]
+    pub(crate) fn of(watch: Option<Arc<Watch>>) -> Rare<Self> {
+        Rare::new(watch.map(|watch| Self {
+            watch: Some(watch),
+            ..Self::default()
+        }))
+    }
+}
+
+/// When a call ends, and how far it has come.
+#[derive(Clone, Copy)]
+pub(crate) struct Ending {
+    // What the deadline counts from, and how far it is from there.
+    start: Option<Instant>,
+    span: Span,
+    // Whether a repeat would run into the same instant.
+    absolute: bool,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The inner future is polled, and the timer once that was pending.
+    Called,
+    /// The deadline had passed before the inner service was called.
+    Passed,
+    /// The error has been returned.
+    Done,
 }
 
 impl Ending {
-    #[inline]
-    pub(super) const fn new(deadline: Deadline, absolute: bool, watch: Option<Arc<Watch>>) -> Self {
+    #[inline(always)]
+    pub(super) const fn new(start: Option<Instant>, span: Span, absolute: bool) -> Self {
         Self {
-            deadline,
+            start,
+            span,
             absolute,
-            watch,
-            timer: None,
+            phase: Phase::Called,
         }
-    }
-
-    /// Waits for the deadline, in a poll in which the inner future was pending.
-    #[cold]
-    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<BoxError> {
-        let Some(at) = self.deadline.instant() else {
-            return Poll::Pending;
-        };
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(at)));
-        ready!(timer.as_mut().poll(cx));
-        let report = context::published();
-        Poll::Ready(self.exceeded(DeadlineExceeded::new(self.deadline.limit(), report)))
     }
 
     /// The deadline had passed before anything was called.
-    #[cold]
-    fn passed(&self) -> BoxError {
-        self.exceeded(DeadlineExceeded::before_call(self.deadline.limit()))
+    pub(super) const fn passed(self) -> Self {
+        Self {
+            phase: Phase::Passed,
+            ..self
+        }
     }
 
-    fn exceeded(&self, error: DeadlineExceeded) -> BoxError {
-        if let Some(watch) = &self.watch {
-            watch.tell(|observer, dependency| observer.deadline_exceeded(dependency, &error));
-        }
-        context::mark_expired(Expired {
-            called: !error.is_before_call(),
-            absolute: self.absolute,
-        });
-        error.into()
+    /// Nothing is left to say.
+    pub(crate) const fn finish(&mut self) {
+        self.phase = Phase::Done;
+    }
+
+    pub(crate) fn has_passed(&self) -> bool {
+        self.phase == Phase::Passed
+    }
+
+    /// While the inner service is called.
+    #[inline(always)]
+    pub(crate) fn called(&self) -> DeadlineScope {
+        DeadlineScope::call(self.start, self.span)
+    }
+
+    /// While the inner future is polled.
+    #[inline(always)]
+    pub(crate) fn polled(&self) -> DeadlineScope {
+        DeadlineScope::enter(self.start, self.span)
+    }
+
+    pub(crate) fn deadline(&self) -> Deadline {
+        self.span.from(self.start)
     }
 }
 
 impl<F> DeadlineFuture<F> {
-    #[inline]
-    pub(super) const fn called(inner: F, end: Ending) -> Self {
+    #[inline(always)]
+    pub(super) fn called(inner: F, end: Ending, watch: Option<Arc<Watch>>) -> Self {
         Self {
-            state: State::Called { inner, end },
+            inner: Some(inner),
+            end,
+            extra: Extra::of(watch),
         }
     }
 
-    pub(super) const fn passed(end: Ending) -> Self {
+    pub(super) fn passed(end: Ending, watch: Option<Arc<Watch>>) -> Self {
         Self {
-            state: State::Passed { end },
+            inner: None,
+            end,
+            extra: Extra::of(watch),
         }
     }
 }
@@ -111,36 +139,56 @@ where
 {
     type Output = Result<T, BoxError>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        if let StateProj::Called { inner, end } = this.state.as_mut().project() {
+        if let Some(inner) = this.inner.as_mut().as_pin_mut() {
             context::clear_signals();
-            let scope = DeadlineScope::watched(end.deadline);
+            let scope = this.end.polled();
             if let Poll::Ready(outcome) = inner.poll(cx) {
                 return Poll::Ready(outcome.map_err(Into::into));
             }
             // One timer serves the call's deadline and the attempts under it, and the layer that set the deadline knows
             // what has failed before.
-            if scope.was_watched(end.deadline) {
+            if scope.was_watched(this.end.deadline()) {
                 return Poll::Pending;
             }
         }
-        this.state.cut_off(cx).map(Err)
+        let error = ready!(this.end.cut_off(this.extra, cx));
+        // The inner future is dropped in the poll that reports the deadline.
+        this.inner.set(None);
+        Poll::Ready(Err(error))
     }
 }
 
-impl<F> State<F> {
-    /// The error, once the deadline has passed; the inner future is dropped in the same poll.
+impl Ending {
+    /// The error, once the deadline has passed.
     #[cold]
-    fn cut_off(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BoxError> {
-        let error = match self.as_mut().project() {
-            StateProj::Called { end, .. } => ready!(end.poll_timer(cx)),
-            StateProj::Passed { end } => end.passed(),
-            StateProj::Done => return Poll::Pending,
+    pub(crate) fn cut_off(
+        &mut self,
+        extra: &mut Rare<Extra>,
+        cx: &mut Context<'_>,
+    ) -> Poll<BoxError> {
+        let limit = self.span.limit();
+        let error = match (self.phase, self.deadline().instant()) {
+            (Phase::Called, Some(at)) => {
+                let extra = extra.get_or_insert_with(Extra::default);
+                let timer = extra.timer.get_or_insert_with(|| Box::pin(sleep_until(at)));
+                ready!(timer.as_mut().poll(cx));
+                DeadlineExceeded::new(limit, context::published())
+            }
+            (Phase::Passed, _) => DeadlineExceeded::before_call(limit),
+            (Phase::Called, None) | (Phase::Done, _) => return Poll::Pending,
         };
-        self.set(Self::Done);
-        Poll::Ready(error)
+        self.phase = Phase::Done;
+        if let Some(watch) = extra.as_ref().and_then(|extra| extra.watch.as_ref()) {
+            watch.tell(|observer, dependency| observer.deadline_exceeded(dependency, &error));
+        }
+        context::mark_expired(Expired {
+            called: !error.is_before_call(),
+            absolute: self.absolute,
+        });
+        Poll::Ready(error.into())
     }
 }
 

@@ -58,7 +58,7 @@ impl Deadline {
         Self::of(None, Limit::Call)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn of(at: Option<Instant>, limit: Limit) -> Self {
         Self { at, limit }
     }
@@ -69,7 +69,7 @@ impl Deadline {
     }
 
     /// The instant, or `None` for no deadline.
-    #[inline]
+    #[inline(always)]
     pub const fn instant(&self) -> Option<Instant> {
         self.at
     }
@@ -89,13 +89,13 @@ impl Deadline {
             .map_or(Duration::MAX, |at| at.saturating_duration_since(now))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn limit(&self) -> Limit {
         self.limit
     }
 
     /// The nearer of the two; a tie keeps the outer one, so that the end of the call is reported as the call's.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn narrowed_by(outer: Self, own: Self) -> Self {
         match (outer.at, own.at) {
             (Some(outer_at), Some(own_at)) if own_at < outer_at => own,

@@ -6,6 +6,7 @@ use tower_layer::Layer;
 use super::service::DeadlineService;
 use super::{Deadline, Limit};
 use crate::clock;
+use crate::context::Span;
 use crate::observer::{Observer, Watch};
 
 /// Ends a call or an attempt at a deadline. See the [module](crate::deadline).
@@ -16,8 +17,10 @@ pub struct DeadlineLayer {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum End {
-    /// Short enough to be added to any instant there is.
+pub(crate) enum End {
+    /// After a span above zero.
+    Soon(Span),
+    /// After what is no such span: nothing, a hundred years.
     After(Duration, Limit),
     /// No limit.
     Never(Limit),
@@ -28,6 +31,8 @@ impl End {
     const fn after(limit: Duration, whose: Limit) -> Self {
         if clock::is_far(limit) {
             Self::Never(whose)
+        } else if let Some(span) = Span::after(limit, whose) {
+            Self::Soon(span)
         } else {
             Self::After(limit, whose)
         }
@@ -67,10 +72,18 @@ impl DeadlineLayer {
     }
 }
 
+impl DeadlineLayer {
+    /// What a service of this layer is made of.
+    pub(crate) fn parts(&self) -> (End, Option<Arc<Watch>>) {
+        (self.end, self.watch.clone())
+    }
+}
+
 impl<S> Layer<S> for DeadlineLayer {
     type Service = DeadlineService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        DeadlineService::new(inner, self.end, self.watch.clone())
+        let (end, watch) = self.parts();
+        DeadlineService::new(inner, end, watch)
     }
 }

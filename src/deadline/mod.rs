@@ -82,7 +82,9 @@ mod service;
 
 pub use error::DeadlineExceeded;
 pub use future::DeadlineFuture;
+pub(crate) use future::{Ending, Extra};
 pub use instant::Deadline;
 pub(crate) use instant::{Expired, Limit};
 pub use layer::DeadlineLayer;
+pub(crate) use layer::End;
 pub use service::DeadlineService;

@@ -8,7 +8,7 @@ use super::Deadline;
 use super::future::{DeadlineFuture, Ending};
 use super::layer::End;
 use crate::clock;
-use crate::context::{self, DeadlineScope};
+use crate::context::{self, Span};
 use crate::error::BoxError;
 use crate::observer::Watch;
 use crate::ready::Ready;
@@ -40,64 +40,79 @@ where
     type Error = BoxError;
     type Future = DeadlineFuture<S::Future>;
 
-    #[inline]
+    #[inline(always)]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(cx).map_err(Into::into)
     }
 
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
-        let outer = context::deadline();
-        let now = clock::now();
-        let Some((deadline, absolute)) = self.end.narrow(outer, now) else {
-            return self.passed(outer, now);
+        let Some(end) = self.end.begin() else {
+            return self.call_slowly(request);
         };
-        let _scope = DeadlineScope::watched(deadline);
+        // As below: a function for both would move the request, and then the future, once more.
+        let scope = end.called();
         let called = self.inner.call(request);
-        DeadlineFuture::called(called, Ending::new(deadline, absolute, self.watch.clone()))
+        drop(scope);
+        DeadlineFuture::called(called, end, self.watch.clone())
     }
 }
 
-impl<S: Clone> DeadlineService<S> {
-    /// Ends a call before it has begun.
+impl<S> DeadlineService<S> {
     #[cold]
-    fn passed<F>(&mut self, outer: Deadline, now: Instant) -> DeadlineFuture<F> {
-        self.inner.release();
-        let (deadline, absolute) = self.end.narrowed(outer, now);
-        DeadlineFuture::passed(Ending::new(deadline, absolute, self.watch.clone()))
+    fn call_slowly<Req>(&mut self, request: Req) -> DeadlineFuture<S::Future>
+    where
+        S: Service<Req> + Clone,
+    {
+        let end = self.end.begin_slowly();
+        if end.has_passed() {
+            // The call is over before it has begun.
+            self.inner.release();
+            return DeadlineFuture::passed(end, self.watch.clone());
+        }
+        let scope = end.called();
+        let called = self.inner.call(request);
+        drop(scope);
+        DeadlineFuture::called(called, end, self.watch.clone())
     }
 }
 
 impl End {
-    /// The deadline of a call that begins now, and whether the next attempt would run into the same instant. None where
-    /// it has passed.
-    #[inline]
-    fn narrow(self, outer: Deadline, now: Instant) -> Option<(Deadline, bool)> {
-        if let Self::After(limit, whose) = self {
-            if outer.instant().is_none() {
-                // A limit of zero has passed when the call begins.
-                let own = Deadline::of(now.checked_add(limit), whose);
-                return (!limit.is_zero()).then_some((own, false));
-            }
-        }
-        let (deadline, absolute) = self.narrowed(outer, now);
-        let passed = deadline.instant().is_some_and(|at| at <= now);
-        (!passed).then_some((deadline, absolute))
+    /// How a call that begins now ends, where the limit of this layer ends it.
+    #[inline(always)]
+    pub(crate) fn begin(&self) -> Option<Ending> {
+        let Self::Soon(span) = *self else {
+            return None;
+        };
+        context::start_of(span).map(|start| Ending::new(Some(start), span, false))
     }
 
-    /// The nearer of the two. The next attempt through a layer that counts from the call gets a deadline of its own.
-    fn narrowed(self, outer: Deadline, now: Instant) -> (Deadline, bool) {
-        match self {
-            Self::After(limit, whose) => {
-                let own = Deadline::of(now.checked_add(limit), whose);
-                let deadline = Deadline::narrowed_by(outer, own);
-                (deadline, outer.instant().is_some() && deadline == outer)
-            }
-            Self::Never(whose) => {
-                let deadline = Deadline::narrowed_by(outer, Deadline::of(None, whose));
-                (deadline, outer.instant().is_some())
-            }
-            Self::At(own) => (Deadline::narrowed_by(outer, own), true),
+    /// The same where it may be the deadline around that ends it, or one that does not count from the call, or where it
+    /// has passed.
+    #[cold]
+    pub(crate) fn begin_slowly(&self) -> Ending {
+        let now = clock::now();
+        let (deadline, absolute) = self.narrowed(context::deadline(), now);
+        let at = deadline.instant();
+        let end = Ending::new(at, Span::at(deadline.limit()), absolute);
+        if at.is_some_and(|at| at <= now) {
+            end.passed()
+        } else {
+            end
         }
+    }
+
+    /// The nearer of the two, and whether the next attempt would run into the same instant: through a layer that counts
+    /// from the call it gets a deadline of its own.
+    fn narrowed(&self, outer: Deadline, now: Instant) -> (Deadline, bool) {
+        let own = match *self {
+            Self::Soon(span) => span.from(Some(now)),
+            Self::After(limit, whose) => Deadline::of(clock::sum(now, limit), whose),
+            Self::Never(whose) => Deadline::of(None, whose),
+            Self::At(own) => own,
+        };
+        let deadline = Deadline::narrowed_by(outer, own);
+        let is_outer = outer.instant().is_some() && deadline == outer;
+        (deadline, is_outer || matches!(self, Self::At(_)))
     }
 }

@@ -67,22 +67,31 @@ impl<M> Config<M> {
     where
         M: MakeKey<R>,
     {
-        // A header without a value is no key; anything else in it is the caller's.
-        let present = is_given(request.headers(), &self.header);
-        let mut minted = false;
-        if !present && self.methods.contains(request.method()) {
-            let key = context::claim_key(|| {
-                minted = true;
-                self.make.make_key(request)
-            });
-            self.tell(minted);
-            if let Some(mut value) = self.format.value(&key) {
-                HeaderValue::set_sensitive(&mut value, true);
-                request.headers_mut().insert(self.header.clone(), value);
-            }
+        let wants_key = self.methods.contains(request.method());
+        if !wants_key && self.watch.is_none() {
+            return;
         }
-        if present {
+        // A header without a value is no key; anything else in it is the caller's.
+        if is_given(request.headers(), &self.header) {
             self.tell(false);
+        } else if wants_key {
+            self.give(request);
+        }
+    }
+
+    fn give<R: Head>(&self, request: &mut R)
+    where
+        M: MakeKey<R>,
+    {
+        let mut minted = false;
+        let key = context::claim_key(|| {
+            minted = true;
+            self.make.make_key(request)
+        });
+        self.tell(minted);
+        if let Some(mut value) = self.format.value(&key) {
+            HeaderValue::set_sensitive(&mut value, true);
+            request.headers_mut().insert(self.header.clone(), value);
         }
     }
 

@@ -75,7 +75,8 @@ pub trait Policy<Req, Res, E> {
     /// What the request does when it is carried out, and again when it is repeated. Asked once a call.
     fn effect(&self, request: &Req) -> Effect;
 
-    /// Whether the request itself carries an idempotency key. Asked once a call.
+    /// Whether the request itself carries an idempotency key. Asked once a call, and of writes only: a read is repeated
+    /// without one.
     ///
     /// A key makes a write repeatable only where somebody said that the server honours keys; see
     /// [`RetryLayerBuilder::server_honours_keys`](crate::retry::RetryLayerBuilder::server_honours_keys).
@@ -94,6 +95,16 @@ pub trait Policy<Req, Res, E> {
     fn report(&self, response: &mut Res, report: &CallReport) {
         let _ = (response, report);
     }
+}
+
+/// The facts of the first attempt at a request.
+#[inline(always)]
+pub(crate) fn first_attempt<P, Req, Res, E>(policy: &P, request: &Req) -> Attempt
+where
+    P: Policy<Req, Res, E> + ?Sized,
+{
+    let effect = policy.effect(request);
+    Attempt::first(effect).with_key(effect.is_write() && policy.keyed(request))
 }
 
 macro_rules! forward_policy {

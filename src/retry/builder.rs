@@ -2,8 +2,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::config::{Config, Settings};
+use super::config::{Allowance, Config, Settings};
 use super::{Backoff, CloneRequest, DropResponse, RetryLayer, RetrySwitch};
+use crate::budget::Budget;
 use crate::error::ConfigError;
 use crate::observer::{Observer, Watch};
 use crate::rng::Random;
@@ -20,6 +21,7 @@ pub struct RetryLayerBuilder<P, R = CloneRequest, D = DropResponse> {
     nested: bool,
     honours_keys: bool,
     switch: RetrySwitch,
+    budget: Allowance,
     seed: Option<u64>,
     observer: Option<Arc<dyn Observer>>,
     dependency: Arc<str>,
@@ -37,6 +39,7 @@ impl<P> RetryLayerBuilder<P> {
             nested: false,
             honours_keys: false,
             switch: RetrySwitch::new(),
+            budget: Allowance::Lent,
             seed: None,
             observer: None,
             dependency: "".into(),
@@ -91,6 +94,41 @@ impl<P, R, D> RetryLayerBuilder<P, R, D> {
         self
     }
 
+    /// A budget of this layer's own, which pays for its retries in place of the one in scope. It costs less than a
+    /// [`BudgetLayer`](crate::BudgetLayer) above, and is for where no other layer is to have it from there.
+    ///
+    /// ```
+    /// use tower_composure::{Budget, Effect, RetryLayer};
+    ///
+    /// let budget = Budget::default(); // keep it: every layer that calls this dependency is given a clone
+    /// let retry = RetryLayer::builder(Effect::Read).budget(budget.clone()).build()?;
+    /// # let _ = retry;
+    /// # Ok::<(), tower_composure::ConfigError>(())
+    /// ```
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a clone is given away, as to a layer"
+    )]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = Allowance::Own(budget.lend());
+        self
+    }
+
+    /// Retries cost no tokens, whatever budget is in scope. Not recommended: attempts and deadlines alone do not keep the
+    /// load of an outage from multiplying.
+    ///
+    /// ```
+    /// use tower_composure::{Effect, RetryLayer};
+    ///
+    /// let retry = RetryLayer::builder(Effect::Read).no_budget().build()?;
+    /// # let _ = retry;
+    /// # Ok::<(), tower_composure::ConfigError>(())
+    /// ```
+    pub fn no_budget(mut self) -> Self {
+        self.budget = Allowance::Free;
+        self
+    }
+
     /// Makes the jitter repeatable, for tests.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -132,6 +170,7 @@ impl<P, R, D> RetryLayerBuilder<P, R, D> {
             nested: self.nested,
             honours_keys: self.honours_keys,
             switch: self.switch,
+            budget: self.budget,
             seed: self.seed,
             observer: self.observer,
             dependency: self.dependency,
@@ -156,17 +195,20 @@ impl<P, R, D> RetryLayerBuilder<P, R, D> {
     }
 
     pub(super) fn build_unchecked(self) -> RetryLayer<P, R, D> {
+        let max_attempts = self.max_attempts.unwrap_or(u32::MAX);
         RetryLayer::of(Arc::new(Config {
             policy: self.policy,
             replay: self.replay,
             release: self.release,
             settings: Settings {
-                max_attempts: self.max_attempts,
+                max_attempts,
+                is_unwatched_and_retries: self.observer.is_none() && max_attempts > 1,
                 backoff: self.backoff,
                 max_hint: self.max_hint,
                 nested: self.nested,
                 honours_keys: self.honours_keys,
                 switch: self.switch,
+                budget: self.budget,
                 random: Random::new(self.seed),
                 watch: self
                     .observer

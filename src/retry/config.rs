@@ -2,6 +2,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Backoff, RetrySwitch};
+use crate::budget::LentBudget;
+use crate::context::AttemptScope;
 use crate::observer::{Observer, Watch};
 use crate::rng::Random;
 
@@ -15,25 +17,38 @@ pub(super) struct Config<P, R, D> {
 
 /// What does not depend on a type.
 pub(super) struct Settings {
-    // None: as many as the other limits allow.
-    pub(super) max_attempts: Option<u32>,
+    // The largest number there is: as many as the other limits allow.
+    pub(super) max_attempts: u32,
     pub(super) backoff: Backoff,
     pub(super) max_hint: Duration,
     pub(super) nested: bool,
     pub(super) honours_keys: bool,
     pub(super) switch: RetrySwitch,
     pub(super) random: Random,
+    pub(super) budget: Allowance,
     pub(super) watch: Option<Watch>,
+    // No observer, and more than one attempt: looked at once a call.
+    pub(super) is_unwatched_and_retries: bool,
 }
 
 impl Settings {
-    #[inline]
+    /// Whether a call has no more to it than what a policy says, at least until something fails.
+    #[inline(always)]
+    pub(super) fn is_plain(&self) -> bool {
+        self.is_unwatched_and_retries && self.switch.is_on()
+    }
+
+    #[inline(always)]
     pub(super) fn allows_attempt_after(&self, number: u32) -> bool {
-        self.max_attempts.is_none_or(|max| number < max)
+        number < self.max_attempts || self.is_unlimited()
+    }
+
+    pub(super) const fn is_unlimited(&self) -> bool {
+        self.max_attempts == u32::MAX
     }
 
     /// Tells the observer, where there is one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tell(&self, event: impl FnOnce(&dyn Observer, &str)) {
         if let Some(watch) = &self.watch {
             watch.tell(event);
@@ -41,10 +56,41 @@ impl Settings {
     }
 }
 
+/// Where the tokens of retries come from.
+pub(super) enum Allowance {
+    /// From the budget in scope, where there is one.
+    Lent,
+    Own(LentBudget),
+    /// Retries cost nothing.
+    Free,
+}
+
 impl Settings {
+    /// The budget of this call, where it has one.
+    #[inline(always)]
+    pub(super) fn budget<R>(
+        &self,
+        scope: &AttemptScope<'_>,
+        at: impl FnOnce(&LentBudget) -> R,
+    ) -> Option<R> {
+        match &self.budget {
+            Allowance::Own(budget) => Some(at(budget)),
+            Allowance::Lent => scope.budget(at),
+            Allowance::Free => None,
+        }
+    }
+
+    /// Whether a budget that was in scope when a call began has to be there when a retry is decided.
+    pub(super) const fn borrows(&self) -> bool {
+        matches!(self.budget, Allowance::Lent)
+    }
+
     pub(super) fn debug(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
         f.debug_struct(name)
-            .field("max_attempts", &self.max_attempts)
+            .field(
+                "max_attempts",
+                &(!self.is_unlimited()).then_some(self.max_attempts),
+            )
             .field("backoff", &self.backoff)
             .field("max_hint", &self.max_hint)
             .field("mode", &self.switch.mode())

@@ -4,29 +4,24 @@ use std::time::Duration;
 
 use super::config::Settings;
 use super::progress::{Planned, Progress};
+use crate::attempt::Attempt;
 use crate::budget::LentBudget;
 use crate::context::AttemptScope;
 use crate::observer::{AttemptFinished, RetryScheduled};
 use crate::report::{CallReport, StopReason};
 use crate::verdict::Verdict;
 
-impl Progress {
-    /// The inner service is about to be called.
-    #[inline]
-    pub(super) fn tell_started(&mut self, settings: &Settings) {
-        if settings.watch.is_some() {
-            self.tell_attempt(settings);
-        }
-    }
+/// The inner service is about to be called.
+pub(super) fn tell_attempt(settings: &Settings, attempt: Attempt) {
+    settings.tell(|observer, dependency| observer.attempt_started(dependency, &attempt));
+}
 
-    #[cold]
-    fn tell_attempt(&mut self, settings: &Settings) {
-        let attempt = self.attempt();
-        if attempt.number() > 1 {
-            let elapsed = self.elapsed().unwrap_or_default().as_nanos();
-            self.attempt_began = u64::try_from(elapsed).unwrap_or(u64::MAX);
-        }
-        settings.tell(|observer, dependency| observer.attempt_started(dependency, &attempt));
+impl Progress {
+    /// The inner service is about to be called again.
+    pub(super) fn tell_started(&mut self, settings: &Settings) {
+        let elapsed = self.elapsed().unwrap_or_default().as_nanos();
+        self.attempt_began = u64::try_from(elapsed).unwrap_or(u64::MAX);
+        tell_attempt(settings, self.attempt());
     }
 
     /// An attempt has ended and been classified.
@@ -56,7 +51,7 @@ impl Progress {
             by: planned.by,
         };
         settings.tell(|observer, dependency| {
-            if let Some(balance) = scope.budget(LentBudget::balance) {
+            if let Some(balance) = settings.budget(scope, LentBudget::balance) {
                 observer.budget_withdrawn(dependency, balance);
             }
             observer.retry_scheduled(dependency, &retry);
@@ -73,7 +68,7 @@ impl Progress {
         let attempt = self.attempt();
         settings.tell(|observer, dependency| {
             if reason == StopReason::BudgetExhausted {
-                let balance = scope.budget(LentBudget::balance).unwrap_or(0.0);
+                let balance = settings.budget(scope, LentBudget::balance).unwrap_or(0.0);
                 observer.budget_exhausted(dependency, balance);
             }
             observer.retry_refused(dependency, &attempt, reason);
@@ -81,7 +76,7 @@ impl Progress {
     }
 
     /// The call is dropped. Nobody hears of it twice.
-    #[inline]
+    #[inline(always)]
     pub(super) fn abandon(&mut self, settings: &Settings, attempting: bool) {
         if self.started.is_some() {
             self.tell_cancelled(settings, attempting);
@@ -102,7 +97,7 @@ impl Progress {
 /// A success has earned its part of a token.
 pub(super) fn tell_deposited(settings: &Settings, scope: &AttemptScope<'_>) {
     settings.tell(|observer, dependency| {
-        if let Some(balance) = scope.budget(LentBudget::balance) {
+        if let Some(balance) = settings.budget(scope, LentBudget::balance) {
             observer.budget_deposited(dependency, balance);
         }
     });

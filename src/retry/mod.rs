@@ -107,6 +107,7 @@
 mod backoff;
 mod builder;
 mod config;
+mod drive;
 mod events;
 mod future;
 mod layer;

@@ -6,21 +6,21 @@ use tokio::time::Instant;
 
 use super::RetryMode;
 use super::config::Settings;
+use super::drive::Pause;
 use super::wait::Wait;
 use crate::attempt::Attempt;
 use crate::budget::{LentBudget, Withdrawal};
 use crate::clock;
-use crate::context::{self, AttemptScope, Frame, SharedKey};
+use crate::context::{self, AttemptScope, Frame};
 use crate::observer::DelayedBy;
+use crate::rare::Rare;
 use crate::report::{CallReport, StopReason};
 use crate::verdict::{Hint, Verdict};
 
 /// The state of a call that outlives its attempts.
 pub(super) struct Progress {
-    /// The attempt that is being made, and whether this layer or one above owns the call.
-    frame: Frame,
-    /// What is in scope below as it is around.
-    keep: Frame,
+    /// The attempt that is being made.
+    attempt: Attempt,
     spare: Spare,
     /// A budget was lent when the call began.
     budgeted: bool,
@@ -29,7 +29,7 @@ pub(super) struct Progress {
     /// When the attempt began, in nanoseconds after the call.
     pub(super) attempt_began: u64,
     /// What there is to remember once something has failed. Most calls never need it, so they do not carry it around.
-    failed: Option<Box<Failed>>,
+    failed: Rare<Box<Failed>>,
 }
 
 /// What is known of the attempts that have failed.
@@ -39,6 +39,7 @@ struct Failed {
     once_spent: bool,
     last_wait: Duration,
     backoff: Duration,
+    pause: Pause,
 }
 
 /// Whether there is a copy of the request for the next attempt.
@@ -59,83 +60,72 @@ pub(super) struct Planned {
 }
 
 impl Progress {
-    #[inline]
-    pub(super) fn begin(settings: &Settings, attempt: Attempt) -> Self {
-        let outer = context::frame();
-        let keep = if outer.is_owned() && !settings.nested {
-            Frame::BELOW_OWNER
-        } else if outer.has_key() {
-            Frame::BELOW_WITH_KEY
-        } else {
-            Frame::BELOW
-        };
+    /// A call begins whose first attempt this is, whose request has been copied, and which nobody watches.
+    #[inline(always)]
+    pub(super) const fn begin(outer: Frame, attempt: Attempt) -> Self {
         Self {
-            frame: Frame::of(attempt).owned(outer.is_owned()),
-            keep,
-            spare: Spare::NotMade,
+            attempt,
+            spare: Spare::Kept,
             budgeted: outer.has_budget(),
-            started: settings.watch.is_some().then(clock::now),
+            started: None,
             attempt_began: 0,
-            failed: None,
+            failed: Rare::NONE,
         }
     }
 
-    /// Copies the request, where a retry is possible at all. A retry that can act owns the call; one over a write
-    /// without a key mostly cannot, so that a read below keeps its retries.
-    #[inline]
+    /// A call begins whose first attempt this is. `copy` copies the request, and comes back with the copy, where a retry is
+    /// possible at all. The frame is what is in scope below.
+    pub(super) fn begin_slowly<Req>(
+        settings: &Settings,
+        outer: Frame,
+        attempt: Attempt,
+        copy: impl FnOnce() -> Option<Req>,
+    ) -> (Self, Frame, Option<Req>) {
+        let below = if outer.is_owned() && !settings.nested {
+            outer.below_owner()
+        } else {
+            outer.below(attempt)
+        };
+        let (copy, spare, owns) = copied(settings, attempt, below, copy);
+        let progress = Self {
+            spare,
+            started: settings.watch.is_some().then(clock::now),
+            ..Self::begin(outer, attempt)
+        };
+        (progress, if owns { below.owned() } else { below }, copy)
+    }
+
+    /// Copies the request for the attempt after the one that begins.
     pub(super) fn copy<Req>(
         &mut self,
         settings: &Settings,
+        scope: &mut AttemptScope<'_>,
         copy: impl FnOnce() -> Option<Req>,
     ) -> Option<Req> {
-        let mode = settings.switch.mode();
-        self.spare = Spare::NotMade;
-        if self.is_nested()
-            || mode == RetryMode::Off
-            || !settings.allows_attempt_after(self.attempt().number())
-        {
-            return None;
-        }
-        let copy = copy();
-        if copy.is_some() {
-            self.spare = Spare::Kept;
-            let can_act = self.attempt().effect().is_repeatable() && mode == RetryMode::On;
-            self.frame = self.frame.owned(can_act);
-        } else {
-            self.spare = Spare::Impossible;
+        let (copy, spare, owns) = copied(settings, self.attempt, scope.below(), copy);
+        self.spare = spare;
+        if owns {
+            scope.own();
         }
         copy
     }
 
     /// The current attempt.
-    #[inline]
+    #[inline(always)]
     pub(super) const fn attempt(&self) -> Attempt {
-        self.frame.as_attempt()
-    }
-
-    /// Puts the first attempt in scope.
-    #[inline]
-    pub(super) fn enter_first<'a>(&self, key: &'a mut SharedKey) -> AttemptScope<'a> {
-        AttemptScope::begin(self.frame, self.keep, key)
-    }
-
-    /// Puts the current attempt in scope.
-    #[inline]
-    pub(super) fn enter<'a>(&self, key: &'a mut SharedKey) -> AttemptScope<'a> {
-        AttemptScope::enter(self.frame, self.keep, key)
+        self.attempt
     }
 
     /// The next attempt begins.
     pub(super) fn next_attempt(&mut self, scope: &mut AttemptScope<'_>) {
-        self.frame = self.frame.at(self.attempt().next());
-        self.keep = Frame::BELOW;
-        scope.next(self.frame);
+        self.attempt = self.attempt.next();
+        scope.next(scope.below().at(self.attempt));
     }
 
     /// The verdict on the attempt that has just ended.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note(&mut self, verdict: Verdict) {
-        if verdict.is_success() && self.failed.is_none() {
+        if verdict.is_success() && !self.failed.is_some() {
             return;
         }
         self.note_failed(verdict);
@@ -152,6 +142,7 @@ impl Progress {
                 once_spent: false,
                 last_wait: Duration::ZERO,
                 backoff: Duration::ZERO,
+                pause: Pause::default(),
             })
         });
         failed.verdict = verdict;
@@ -160,6 +151,11 @@ impl Progress {
         } else if (verdict.is_unknown() && is_write) || below {
             failed.unknown = true;
         }
+    }
+
+    /// What there is between two attempts; nothing where none has failed.
+    pub(super) fn pause(&mut self) -> Option<&mut Pause> {
+        self.failed.as_mut().map(|failed| &mut failed.pause)
     }
 
     /// Whether another attempt follows the verdict, and when. The order of the questions is the module's.
@@ -171,6 +167,9 @@ impl Progress {
         replayable: impl FnOnce() -> bool,
     ) -> Result<Planned, StopReason> {
         let mode = settings.switch.mode();
+        if scope.below().is_nested() {
+            return Err(StopReason::Nested);
+        }
         self.check_call(settings, verdict, mode, replayable)?;
         if let Some(breaker) = scope.breaker() {
             if !breaker.is_current() {
@@ -181,8 +180,8 @@ impl Progress {
             }
         }
         let (wait, by) = self.plan_wait(settings, verdict)?;
-        let token = self.withdraw(verdict, mode, scope)?;
-        if let Some(failed) = &mut self.failed {
+        let token = self.withdraw(settings, verdict, mode, scope)?;
+        if let Some(failed) = self.failed.as_mut() {
             failed.once_spent |= verdict.hint().is_some_and(Hint::is_once);
             failed.last_wait = wait;
             failed.backoff = failed.backoff.saturating_add(wait);
@@ -200,11 +199,9 @@ impl Progress {
     ) -> Result<(), StopReason> {
         let spent = self.failed.as_ref().is_some_and(|failed| failed.once_spent);
         let once_again = spent && verdict.hint().is_some_and(Hint::is_once);
-        if self.is_nested() {
-            Err(StopReason::Nested)
-        } else if !settings.allows_attempt_after(self.attempt().number()) || once_again {
+        if !settings.allows_attempt_after(self.attempt().number()) || once_again {
             Err(StopReason::Attempts)
-        } else if verdict.is_unknown() && !self.attempt().effect().is_repeatable() {
+        } else if verdict.is_unknown() && !self.attempt.is_repeatable() {
             Err(StopReason::OutcomeUnknown)
         } else if self.spare == Spare::Impossible || (self.spare == Spare::Kept && !replayable()) {
             Err(StopReason::NotReplayable)
@@ -232,7 +229,7 @@ impl Progress {
             hint: verdict.hint(),
             base: settings.backoff.base(),
             max_hint: settings.max_hint,
-            limited: settings.max_attempts.is_some(),
+            limited: !settings.is_unlimited(),
             random: draw(),
         };
         wait.check_hint()?;
@@ -255,13 +252,14 @@ impl Progress {
 
     fn withdraw(
         &self,
+        settings: &Settings,
         verdict: Verdict,
         mode: RetryMode,
         scope: &AttemptScope<'_>,
     ) -> Result<Option<Withdrawal>, StopReason> {
-        let Some(token) = scope.budget(|budget| budget.try_withdraw(verdict)) else {
+        let Some(token) = settings.budget(scope, |budget| budget.try_withdraw(verdict)) else {
             // A budget that was there when the call began has not been carried along: without it, no retry.
-            return if self.budgeted {
+            return if self.budgeted && settings.borrows() {
                 Err(StopReason::BudgetExhausted)
             } else if mode == RetryMode::ObserveOnly {
                 Err(StopReason::ObserveOnly)
@@ -277,39 +275,32 @@ impl Progress {
         Ok(Some(token))
     }
 
-    #[inline]
-    pub(super) const fn is_nested(&self) -> bool {
-        self.keep.is_of_owner()
-    }
-
     /// The first attempt has succeeded, and nobody wants to know more.
-    #[inline]
-    pub(super) fn succeed(&self, scope: &AttemptScope<'_>) {
-        if let Some(breaker) = scope.breaker() {
-            breaker.attempt_finished(Verdict::Success, true, self.attempt().number());
+    #[inline(always)]
+    pub(super) fn succeed(&self, settings: &Settings, scope: &AttemptScope<'_>) {
+        scope.succeed_in_breaker(self.attempt.number());
+        if !scope.below().is_nested() {
+            settings.budget(scope, LentBudget::deposit);
         }
-        if !self.is_nested() {
-            scope.budget(LentBudget::deposit);
-        }
-        context::publish_success(self.frame);
+        context::publish_success(self.attempt);
     }
 
     /// Whether nothing has failed and nobody wants to know: what most calls are from their beginning to their end.
-    #[inline]
+    #[inline(always)]
     pub(super) const fn is_untroubled(&self, settings: &Settings) -> bool {
-        self.failed.is_none() && settings.watch.is_none()
+        !self.failed.is_some() && settings.watch.is_none()
     }
 
     /// The call has ended: leaves its report for the layers above and tells the observer. The report comes back where
     /// there is anything to say.
-    #[inline]
+    #[inline(always)]
     pub(super) fn conclude(
         &mut self,
         settings: &Settings,
         stop: Option<StopReason>,
     ) -> Option<CallReport> {
         if self.is_untroubled(settings) {
-            context::publish_success(self.frame);
+            context::publish_success(self.attempt);
             return None;
         }
         let report = self.report(stop);
@@ -320,7 +311,7 @@ impl Progress {
     }
 
     /// A deadline above may end the call in this poll: it learns what has failed so far.
-    #[inline]
+    #[inline(always)]
     pub(super) fn publish_so_far(&self, attempting: bool) {
         if self.failed.is_some() {
             context::publish(self.report_so_far(attempting));
@@ -352,5 +343,29 @@ impl Progress {
             backoff: failed.backoff,
             ..plain
         })
+    }
+}
+
+/// Copies the request, where a retry is possible at all, and says whether this layer then owns the call: a retry that can
+/// act does; one over a write without a key mostly cannot, so that a read below keeps its retries.
+fn copied<Req>(
+    settings: &Settings,
+    attempt: Attempt,
+    below: Frame,
+    copy: impl FnOnce() -> Option<Req>,
+) -> (Option<Req>, Spare, bool) {
+    let mode = settings.switch.mode();
+    if below.is_nested()
+        || mode == RetryMode::Off
+        || !settings.allows_attempt_after(attempt.number())
+    {
+        return (None, Spare::NotMade, false);
+    }
+    match copy() {
+        copy @ Some(_) => {
+            let owns = attempt.is_repeatable() && mode == RetryMode::On;
+            (copy, Spare::Kept, owns)
+        }
+        None => (None, Spare::Impossible, false),
     }
 }

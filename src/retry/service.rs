@@ -5,12 +5,13 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 use super::config::Config;
+use super::events::tell_attempt;
 use super::progress::Progress;
 use super::{DropResponse, Release, Replay, RetryFuture};
 use crate::attempt::Attempt;
-use crate::context::SharedKey;
+use crate::context::{self, Below, CallScope, Frame, SharedKey};
 use crate::effect::Effect;
-use crate::policy::Policy;
+use crate::policy::{Policy, first_attempt};
 
 /// Retries the calls of a service. See the [module](crate::retry).
 pub struct RetryService<S, P, R, D = DropResponse> {
@@ -35,45 +36,104 @@ where
     type Error = S::Error;
     type Future = RetryFuture<S, P, R, Req, D>;
 
-    #[inline]
+    #[inline(always)]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
-        let settings = &self.config.settings;
-        let mut progress = Progress::begin(settings, self.config.attempt(&request));
-        // The instance that is ready makes the first attempt; its clone is polled ready before each of the others.
-        let spare = progress
-            .copy(settings, || self.config.replay.replay(&request))
-            .map(|copy| (copy, self.inner.clone()));
-        let mut key = SharedKey::in_scope();
-        let inner = {
-            let scope = progress.enter_first(&mut key);
-            if let Some(breaker) = scope.breaker() {
-                breaker.attempt_started();
-            }
-            progress.tell_started(settings);
-            self.inner.call(request)
+        let outer = context::frame();
+        let attempt = self.config.attempt(&request);
+        if !outer.is_plain() || !self.config.settings.is_plain() {
+            return self.call_slowly(outer, attempt, true, request);
+        }
+        let Some(copy) = self.config.replay.replay(&request) else {
+            return self.call_slowly(outer, attempt, false, request);
         };
-        RetryFuture::attempting(inner, spare, Arc::clone(&self.config), progress, key)
+        // The instance that is ready makes the first attempt; its clone is polled ready before each of the others.
+        let spare = Some((copy, self.inner.clone()));
+        let progress = Progress::begin(outer, attempt);
+        let scope = CallScope::begin(outer, Frame::below_plain(attempt));
+        let inner = self.inner.call(request);
+        let below = scope.below();
+        match scope.end() {
+            None => self.attempting(inner, spare, progress, below),
+            Some(scope) => self.attempting_with_minted(inner, spare, progress, scope),
+        }
+    }
+}
+
+impl<S, P, R, D> RetryService<S, P, R, D> {
+    /// Where another retry owns the call, or a breaker or a key is in scope, or somebody watches, or no retry can be made.
+    #[cold]
+    fn call_slowly<Req>(
+        &mut self,
+        outer: Frame,
+        attempt: Attempt,
+        may_copy: bool,
+        request: Req,
+    ) -> RetryFuture<S, P, R, Req, D>
+    where
+        S: Service<Req> + Clone,
+        R: Replay<Req>,
+        D: Release<S::Response>,
+    {
+        let (settings, replay) = (&self.config.settings, &self.config.replay);
+        let (progress, below, copy) = Progress::begin_slowly(settings, outer, attempt, || {
+            may_copy.then(|| replay.replay(&request)).flatten()
+        });
+        let spare = copy.map(|copy| (copy, self.inner.clone()));
+        let (scope, key) = CallScope::begin_slowly(outer, below);
+        tell_attempt(settings, attempt);
+        let inner = self.inner.call(request);
+        self.attempting(inner, spare, progress, scope.end_slowly(key))
+    }
+
+    /// A key layer below has minted a key in the call: the attempts share it.
+    #[cold]
+    fn attempting_with_minted<Req>(
+        &self,
+        inner: S::Future,
+        spare: Option<(Req, S)>,
+        progress: Progress,
+        scope: CallScope,
+    ) -> RetryFuture<S, P, R, Req, D>
+    where
+        S: Service<Req>,
+        D: Release<S::Response>,
+    {
+        self.attempting(inner, spare, progress, scope.end_slowly(SharedKey::NONE))
+    }
+
+    #[inline(always)]
+    fn attempting<Req>(
+        &self,
+        inner: S::Future,
+        spare: Option<(Req, S)>,
+        progress: Progress,
+        below: Below,
+    ) -> RetryFuture<S, P, R, Req, D>
+    where
+        S: Service<Req>,
+        D: Release<S::Response>,
+    {
+        RetryFuture::attempting(inner, spare, Arc::clone(&self.config), progress, below)
     }
 }
 
 impl<P, R, D> Config<P, R, D> {
     /// The facts of the first attempt at a request.
-    #[inline]
+    #[inline(always)]
     fn attempt<Req, Res, E>(&self, request: &Req) -> Attempt
     where
         P: Policy<Req, Res, E>,
     {
-        let keyed = self.policy.keyed(request);
-        let effect = match self.policy.effect(request) {
-            Effect::Write if keyed && self.settings.honours_keys => Effect::IdempotentWrite,
-            effect => effect,
-        };
-        Attempt::first(effect).with_key(keyed)
+        let attempt = first_attempt(&self.policy, request);
+        if self.settings.honours_keys && attempt.keyed() && attempt.effect() == Effect::Write {
+            return Attempt::first(Effect::IdempotentWrite).with_key(true);
+        }
+        attempt
     }
 }
 

@@ -40,8 +40,13 @@ impl RetrySwitch {
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
+    #[inline(always)]
+    pub(super) fn is_on(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) == RetryMode::On as u8
+    }
+
     /// The mode now.
-    #[inline]
+    #[inline(always)]
     pub fn mode(&self) -> RetryMode {
         match self.mode.load(Ordering::Relaxed) {
             0 => RetryMode::On,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{KeyLayer, NoKey, Stack};
-use crate::budget::{Budget, BudgetLayer};
+use crate::budget::Budget;
 use crate::circuit_breaker::{CircuitBreaker, CircuitBreakerLayer};
 use crate::deadline::DeadlineLayer;
 use crate::error::ConfigError;
@@ -18,7 +18,6 @@ pub struct StackBuilder<P, K = NoKey, R = CloneRequest, D = DropResponse> {
     call_deadline: Duration,
     attempt_deadline: Option<Duration>,
     key: K,
-    budget: BudgetLayer,
     retry: RetryLayerBuilder<P, R, D>,
     dependency: Arc<str>,
     observer: Option<Arc<dyn Observer>>,
@@ -40,8 +39,7 @@ impl<P: Clone> StackBuilder<P> {
             call_deadline: CALL_DEADLINE,
             attempt_deadline: None,
             key: NoKey,
-            budget: BudgetLayer::default(),
-            retry: RetryLayerBuilder::new(policy.clone()),
+            retry: RetryLayerBuilder::new(policy.clone()).budget(Budget::default()),
             policy,
             dependency: "".into(),
             observer: None,
@@ -85,14 +83,14 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
     /// The budget. Default: one of its own, of ratio 0.1 and burst 20. Give every stack that calls this dependency the
     /// same one.
     pub fn budget(mut self, budget: Budget) -> Self {
-        self.budget = BudgetLayer::new(budget);
+        self.retry = self.retry.budget(budget);
         self
     }
 
     /// No budget: retries are bounded by attempts and deadline alone, and multiply the load of an outage. Not
     /// recommended.
     pub fn no_budget(mut self) -> Self {
-        self.budget = BudgetLayer::no_budget();
+        self.retry = self.retry.no_budget();
         self
     }
 
@@ -124,7 +122,6 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
             call_deadline: self.call_deadline,
             attempt_deadline: self.attempt_deadline,
             key: key(self.key),
-            budget: self.budget,
             retry: retry(self.retry),
             dependency: self.dependency,
             observer: self.observer,
@@ -247,7 +244,6 @@ impl<P, K: KeyLayer, R, D> StackBuilder<P, K, R, D> {
             breaker: CircuitBreakerLayer::maybe(breaker, self.policy),
             call,
             key,
-            budget: self.budget,
             retry: retry.build()?,
             attempt,
         })

@@ -2,9 +2,8 @@ use std::fmt;
 
 use tower_layer::Layer;
 
-use super::{NoKey, StackBuilder};
-use crate::budget::{BudgetLayer, BudgetService};
-use crate::circuit_breaker::{CircuitBreakerLayer, CircuitBreakerService};
+use super::{GuardedService, NoKey, StackBuilder};
+use crate::circuit_breaker::CircuitBreakerLayer;
 use crate::deadline::{DeadlineLayer, DeadlineService};
 use crate::retry::{CloneRequest, DropResponse, RetryLayer, RetryService, RetrySwitch};
 
@@ -15,13 +14,12 @@ pub struct Stack<P, K = NoKey, R = CloneRequest, D = DropResponse> {
     pub(super) breaker: CircuitBreakerLayer<P>,
     pub(super) call: DeadlineLayer,
     pub(super) key: K,
-    pub(super) budget: BudgetLayer,
     pub(super) retry: RetryLayer<P, R, D>,
     pub(super) attempt: DeadlineLayer,
 }
 
 /// What a key layer in a stack wraps.
-type Retrying<S, P, R, D> = BudgetService<RetryService<DeadlineService<S>, P, R, D>>;
+type Retrying<S, P, R, D> = RetryService<DeadlineService<S>, P, R, D>;
 
 /// The service that a [`Stack`] makes of `S`.
 ///
@@ -36,7 +34,7 @@ type Retrying<S, P, R, D> = BudgetService<RetryService<DeadlineService<S>, P, R,
 /// }
 /// ```
 pub type StackService<S, P, K = NoKey, R = CloneRequest, D = DropResponse> =
-    CircuitBreakerService<DeadlineService<<K as Layer<Retrying<S, P, R, D>>>::Service>, P>;
+    GuardedService<<K as Layer<Retrying<S, P, R, D>>>::Service, P>;
 
 impl<P: Clone> Stack<P> {
     /// Starts with the defaults of the [module](crate::stack). Retry and breaker read one policy, so it is cloned.
@@ -61,9 +59,9 @@ where
 
     fn layer(&self, inner: S) -> Self::Service {
         let attempt = self.attempt.layer(inner);
-        let retrying = self.budget.layer(self.retry.layer(attempt));
-        let call = self.call.layer(self.key.layer(retrying));
-        self.breaker.layer(call)
+        let retrying = self.retry.layer(attempt);
+        let keyed = self.key.layer(retrying);
+        GuardedService::new(keyed, self.breaker.parts(), self.call.parts())
     }
 }
 
@@ -73,7 +71,6 @@ impl<P: Clone, K: Clone, R, D> Clone for Stack<P, K, R, D> {
             breaker: self.breaker.clone(),
             call: self.call.clone(),
             key: self.key.clone(),
-            budget: self.budget.clone(),
             retry: self.retry.clone(),
             attempt: self.attempt.clone(),
         }
@@ -85,7 +82,6 @@ impl<P, K, R, D> fmt::Debug for Stack<P, K, R, D> {
         f.debug_struct("Stack")
             .field("breaker", &self.breaker)
             .field("call", &self.call)
-            .field("budget", &self.budget)
             .field("retry", &self.retry)
             .field("attempt", &self.attempt)
             .finish_non_exhaustive()

@@ -82,9 +82,11 @@ let layers = tower::ServiceBuilder::new()
 )]
 
 mod builder;
+mod guarded;
 mod key_layer;
 mod layer;
 
 pub use builder::StackBuilder;
+pub use guarded::{GuardedFuture, GuardedService};
 pub use key_layer::{KeyLayer, NoKey};
 pub use layer::{Stack, StackService};

@@ -9,9 +9,10 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{ToolCall, ToolMarks, derive};
-use crate::context::{self, KeyInScope, Lending, Slot};
+use crate::context::{self, KeyInScope, Lending};
 use crate::idempotency_key::IdempotencyKey;
 use crate::observer::{Observer, Watch};
+use crate::rare::Slot;
 use crate::stack::KeyLayer;
 
 /// Gives each tool call one idempotency key, the same on every attempt.

@@ -95,12 +95,12 @@ fn size(trailers: &HeaderMap) -> usize {
 
 /// The place where the stream is while nobody reads it.
 pub(super) struct Shared<B> {
-    slot: Mutex<Slot<B>>,
+    slot: Mutex<Rare<B>>,
 }
 
 /// Wakers and streams that leave the slot are dropped after the lock is let go of: the drop of a task's last waker
 /// drops the task, and with it another attempt's body, which takes this lock.
-struct Slot<B> {
+struct Rare<B> {
     /// None while an attempt reads it, and for ever once it is lost.
     source: Option<Source<B>>,
     lost: bool,
@@ -124,7 +124,7 @@ impl<B> Shared<B> {
     /// `lost`: a stream that is known to be more than can be kept.
     pub(super) fn new(source: Source<B>, lost: bool) -> Self {
         Self {
-            slot: Mutex::new(Slot {
+            slot: Mutex::new(Rare {
                 source: Some(source),
                 lost,
                 newest: 0,
@@ -135,7 +135,7 @@ impl<B> Shared<B> {
     }
 
     /// No code but ours and a waker's clone runs under the lock, so there is no half-made change to fear.
-    fn lock(&self) -> MutexGuard<'_, Slot<B>> {
+    fn lock(&self) -> MutexGuard<'_, Rare<B>> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,8 +7,7 @@ use tower_service::Service;
 
 use super::EnvelopeFuture;
 use super::layer::Config;
-use crate::attempt::Attempt;
-use crate::policy::Policy;
+use crate::policy::{Policy, first_attempt};
 use crate::tool::{ToolCall, ToolPolicy, ToolResponse};
 
 /// Tells the model how a call ended. See the [module](super).
@@ -47,7 +46,7 @@ where
     fn call(&mut self, call: ToolCall) -> Self::Future {
         let config = Arc::clone(&self.config);
         let policy: &dyn Policy<ToolCall, ToolResponse, S::Error> = &config.policy;
-        let attempt = Attempt::first(policy.effect(&call)).with_key(policy.keyed(&call));
+        let attempt = first_attempt(policy, &call);
         let check_with = config.check_with.get(&call.name).cloned();
         match self.unready.take() {
             Some(error) => EnvelopeFuture::unready(error, config, attempt, check_with),

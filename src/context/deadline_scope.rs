@@ -1,0 +1,168 @@
+//! The scope of a deadline.
+//!
+//! A deadline is in scope as the instant that it counts from and the span that it is away from there: most calls end
+//! before anybody asks when the sum is. A first attempt begins with its call, so what the call's deadline counts from is
+//! "now" for the attempt's, and one look at the clock serves both.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::cells::cells;
+use crate::clock;
+use crate::deadline::{Deadline, Limit};
+
+/// How far a deadline is from what it counts from, whose time it is, whether a future that is being polled ends the call
+/// at it, and whether it counts from now; in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span(u64);
+
+const OF_ATTEMPT: u64 = 1;
+const WATCHED: u64 = 1 << 1;
+// Only while the service is called and nothing has asked for the time since.
+const FRESH: u64 = 1 << 2;
+// Nanoseconds are above.
+const SHIFT: u32 = 3;
+const LONGEST: u64 = u64::MAX >> SHIFT;
+
+impl Span {
+    pub(super) const NONE: Self = Self(0);
+
+    /// No distance at all: the instant is the deadline.
+    const fn zero(limit: Limit) -> Self {
+        match limit {
+            Limit::Call => Self(0),
+            Limit::Attempt => Self(OF_ATTEMPT),
+        }
+    }
+
+    /// A deadline at the instant itself, at which the future that puts it in scope ends the call.
+    pub(crate) const fn at(limit: Limit) -> Self {
+        Self(Self::zero(limit).0 | WATCHED)
+    }
+
+    /// The same, so much later. None where that is zero or does not fit, which is above seventy years.
+    pub(crate) const fn after(distance: Duration, limit: Limit) -> Option<Self> {
+        let nanos = distance.as_nanos();
+        if nanos == 0 || nanos > LONGEST as u128 {
+            return None;
+        }
+        Some(Self((nanos as u64) << SHIFT | Self::at(limit).0))
+    }
+
+    pub(crate) const fn limit(self) -> Limit {
+        if self.0 & OF_ATTEMPT == 0 {
+            Limit::Call
+        } else {
+            Limit::Attempt
+        }
+    }
+
+    pub(super) const fn is_watched(self) -> bool {
+        self.0 & WATCHED != 0
+    }
+
+    #[inline(always)]
+    const fn fresh(self) -> Self {
+        Self(self.0 | FRESH)
+    }
+
+    #[inline(always)]
+    const fn stale(self) -> Self {
+        Self(self.0 & !FRESH)
+    }
+
+    #[inline(always)]
+    const fn is_fresh(self) -> bool {
+        self.0 & FRESH != 0
+    }
+
+    #[inline(always)]
+    const fn is_shorter_than(self, other: Self) -> bool {
+        self.0 >> SHIFT < other.0 >> SHIFT
+    }
+
+    const fn distance(self) -> Duration {
+        Duration::from_nanos(self.0 >> SHIFT)
+    }
+
+    /// The deadline that is so far from there.
+    pub(crate) fn from(self, start: Option<Instant>) -> Deadline {
+        let at = start.and_then(|start| clock::sum(start, self.distance()));
+        Deadline::of(at, self.limit())
+    }
+}
+
+/// What a span above zero counts from, where a call that begins now ends after that span; none where it may have to end
+/// sooner, with the deadline around.
+#[inline(always)]
+pub(crate) fn start_of(span: Span) -> Option<Instant> {
+    let mut around = (None, Span::NONE);
+    cells(|cells| around = (cells.start.get(), cells.span.get()));
+    match around {
+        (None, _) => Some(clock::now()),
+        (start, outer) if outer.is_fresh() && span.is_shorter_than(outer) => start,
+        _ => start_later(span, around.1.from(around.0)),
+    }
+}
+
+#[cold]
+fn start_later(span: Span, outer: Deadline) -> Option<Instant> {
+    let now = clock::now();
+    let own = clock::sum(now, span.distance())?;
+    let is_nearer = outer.instant().is_none_or(|outer| own < outer);
+    is_nearer.then_some(now)
+}
+
+/// Time has passed since the deadline in scope was put there.
+pub(super) fn forget_now() {
+    cells(|cells| cells.span.set(cells.span.get().stale()));
+}
+
+/// Narrows the deadline for as long as it lives.
+///
+/// Its parts are swapped one by one, because a struct with padding is copied through memory.
+#[must_use = "the scope ends when the guard is dropped"]
+pub(crate) struct DeadlineScope {
+    start: Option<Instant>,
+    span: Span,
+}
+
+impl DeadlineScope {
+    /// While the inner service is called. The scope around no longer counts from now when this one ends.
+    #[inline(always)]
+    pub(crate) fn call(start: Option<Instant>, span: Span) -> Self {
+        Self::enter(start, span.fresh())
+    }
+
+    /// While the inner future is polled. The caller has already narrowed.
+    #[inline(always)]
+    pub(crate) fn enter(start: Option<Instant>, span: Span) -> Self {
+        let mut scope = Self { start, span };
+        cells(|cells| {
+            scope.start = cells.start.replace(start);
+            scope.span = cells.span.replace(span).stale();
+        });
+        scope
+    }
+
+    /// A deadline that came from elsewhere: whoever ends the call at it does so there.
+    pub(crate) fn captured(deadline: Deadline) -> Self {
+        Self::enter(deadline.instant(), Span::zero(deadline.limit()))
+    }
+
+    /// Whether a future above, in this very poll, ends the call at this deadline.
+    pub(crate) fn was_watched(&self, deadline: Deadline) -> bool {
+        self.span.is_watched() && self.span.from(self.start) == deadline
+    }
+}
+
+impl Drop for DeadlineScope {
+    #[inline(always)]
+    fn drop(&mut self) {
+        cells(|cells| {
+            cells.start.set(self.start);
+            cells.span.set(self.span);
+        });
+    }
+}
