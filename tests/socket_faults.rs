@@ -195,11 +195,11 @@ async fn case_063_half_a_body_is_the_caller_s() {
 }
 
 /// HTTP/1.1 gives up the connection with the attempt. HTTP/2 gives up a stream, and sends the next one over the same
-/// silent connection.
-fn starved(kind: Kind, ask: &Ask) -> Told {
+/// connection, where it fares no better. So many of the two arrive there.
+fn stuck(kind: Kind, ask: &Ask, [first, second]: [bool; 2]) -> Told {
     let once = ask.method == Method::POST && ask.key.is_none();
     if kind != Kind::Http2 || once {
-        return repeated_where_safe(ask, true);
+        return repeated_where_safe(ask, first);
     }
     Told {
         status: None,
@@ -207,18 +207,61 @@ fn starved(kind: Kind, ask: &Ask) -> Told {
         verdict: "unknown",
         stop: Some(StopReason::Attempts),
         outcome_unknown: ask.method != Method::GET,
-        at_server: 2,
+        at_server: usize::from(first) + usize::from(second),
     }
 }
 
 #[tokio::test]
 async fn case_038_silence_ends_with_the_attempt_s_deadline() {
-    through(Fault::Silence, Kind::ALL, starved).await;
+    through(Fault::Silence, Kind::ALL, |kind, ask| {
+        stuck(kind, ask, [true, true])
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_drip_does_not_put_off_the_attempt_s_deadline() {
-    through(Fault::Drip, Kind::ALL, starved).await;
+    through(Fault::Drip, Kind::ALL, |kind, ask| {
+        stuck(kind, ask, [true, true])
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_partition_in_mid_call_ends_with_the_attempt_s_deadline() {
+    through(Fault::Partition, Kind::ALL, |kind, ask| {
+        stuck(kind, ask, [true, false])
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_half_open_connection_ends_with_the_attempt_s_deadline() {
+    through(Fault::Deaf, Kind::ALL, |kind, ask| {
+        stuck(kind, ask, [false, false])
+    })
+    .await;
+}
+
+/// Three connections that nothing comes back on, or one for all the attempts, and the call's deadline in the third.
+#[tokio::test]
+async fn the_call_s_deadline_ends_what_no_attempt_s_does() {
+    for &kind in Kind::ALL {
+        for fault in [Fault::Silence, Fault::Drip, Fault::Partition, Fault::Deaf] {
+            let server = Server::start().await;
+            let mut proxy = Proxy::start(&server, [fault; 3]).await;
+            let ask = Ask::new(Method::GET, format!("http://{}/", proxy.address));
+            let client = Client::new(kind, stack().max_attempts(10));
+            let outcome = proxy.drive(client.send(ask)).await;
+            let what = format!("{fault:?} {kind:?}: {:?}", outcome.head);
+            let error = outcome.head.unwrap_err();
+            let exceeded = DeadlineExceeded::find(&*error).expect(&what);
+            assert!(exceeded.is_call(), "{what}");
+            assert_eq!(outcome.report.attempts(), 3, "{what}");
+            let connections = if kind == Kind::Http2 { 1 } else { 3 };
+            assert_eq!(proxy.connections(), connections, "{what}");
+        }
+    }
 }
 
 #[tokio::test]

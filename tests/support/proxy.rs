@@ -40,6 +40,9 @@ pub enum Fault {
     Drip,
     /// Half open: accepted, and nothing that is sent arrives anywhere.
     Deaf,
+    /// Cut off in mid-call: the server carries the first request out, a few bytes of its answer come through, and from
+    /// then on nothing passes in either direction. Neither side is told.
+    Partition,
 }
 
 /// The number of bytes that drip, and the time between them: together an attempt's deadline.
@@ -108,6 +111,14 @@ impl Proxy {
         }
     }
 
+    /// Runs a call until it has to wait in vain, and drops it.
+    pub async fn until_stalled<T>(&mut self, call: impl Future<Output = T>) {
+        tokio::select! {
+            _ = call => unreachable!("there is no answer"),
+            stall = self.stalls.recv() => drop(stall),
+        }
+    }
+
     /// The connections accepted so far.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
@@ -137,9 +148,9 @@ impl Connection {
                 let _ = copy_bidirectional(&mut self.client, &mut self.upstream).await;
             }
             Fault::ResetUnread => {
-                let mut read = Vec::new();
-                while !has_request(&read) {
-                    assert_ne!(self.client.read_buf(&mut read).await.unwrap(), 0);
+                let mut sent = Sent::default();
+                while sent.requests() == 0 {
+                    assert_ne!(self.client.read_buf(&mut sent.0).await.unwrap(), 0);
                 }
                 reset(self.client);
             }
@@ -156,15 +167,8 @@ impl Connection {
             Fault::HalfBody => self.cut(b"one half|").await,
             Fault::Silence => self.starve(0).await,
             Fault::Drip => self.starve(DRIPS).await,
-            Fault::Deaf => {
-                self.client.readable().await.unwrap();
-                let (over, done) = oneshot::channel();
-                let wait = DRIP * DRIPS;
-                let _ = self.stalls.send(Stall { wait, over });
-                let _ = done.await;
-                // The client closes it, and only then is it gone.
-                let _ = copy(&mut self.client, &mut tokio::io::sink()).await;
-            }
+            Fault::Deaf => swallow(self.client, Sent::default(), self.stalls).await,
+            Fault::Partition => self.part().await,
         }
     }
 
@@ -191,6 +195,23 @@ impl Connection {
         passing.await.unwrap();
     }
 
+    /// Passes a request on, then a few bytes of the answer, and then nothing.
+    async fn part(mut self) {
+        let mut sent = Sent::default();
+        loop {
+            let passed = sent.0.len();
+            tokio::select! {
+                read = self.client.read_buf(&mut sent.0) => assert_ne!(read.unwrap(), 0),
+                changed = self.carried_out.changed() => break changed.unwrap(),
+            }
+            self.upstream.write_all(&sent.0[passed..]).await.unwrap();
+        }
+        let mut some = [0; 8];
+        self.upstream.read_exact(&mut some).await.unwrap();
+        self.client.write_all(&some).await.unwrap();
+        swallow(self.client, sent, self.stalls).await;
+    }
+
     /// Passes requests on and, of what comes back, so many bytes.
     async fn starve(self, drips: u32) {
         let (from_client, to_client) = self.client.into_split();
@@ -205,6 +226,25 @@ impl Connection {
         tokio::select! {
             () = until_closed(from_client, to_upstream) => {}
             () = stalling => {}
+        }
+    }
+}
+
+/// Takes what the client sends to nowhere, and has it wait in vain for each request, until the client closes the
+/// connection: only then is it gone. So many requests have been sent before.
+async fn swallow(mut client: TcpStream, mut sent: Sent, stalls: mpsc::UnboundedSender<Stall>) {
+    let mut waited = 0;
+    loop {
+        while waited < sent.requests() {
+            waited += 1;
+            let (over, done) = oneshot::channel();
+            let wait = DRIP * DRIPS;
+            // Nobody may be waiting any more.
+            let _ = stalls.send(Stall { wait, over });
+            let _ = done.await;
+        }
+        if client.read_buf(&mut sent.0).await.unwrap_or(0) == 0 {
+            return;
         }
     }
 }
@@ -229,9 +269,11 @@ async fn stall(
             }
             let wait = DRIP * DRIPS / waits;
             let (over, done) = oneshot::channel();
-            // Nobody may be waiting any more.
             let _ = stalls.send(Stall { wait, over });
-            let _ = done.await;
+            // Nobody may be waiting any more.
+            if done.await.is_err() {
+                return;
+            }
         }
         drips = 0;
     }
@@ -243,23 +285,31 @@ fn reset(stream: TcpStream) {
     drop(stream);
 }
 
-/// Whether a whole request is in these bytes.
-fn has_request(bytes: &[u8]) -> bool {
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    const END_STREAM: u8 = 1;
-    const HEADERS_OR_DATA: std::ops::RangeInclusive<u8> = 0..=1;
-    let Some(mut frames) = bytes.strip_prefix(PREFACE) else {
-        return bytes.windows(4).any(|end| end == b"\r\n\r\n") && !bytes.starts_with(b"PRI");
-    };
-    while let [a, b, c, kind, flags, _, _, _, _, rest @ ..] = frames {
-        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
-        let Some(rest) = rest.get(length..) else {
-            return false;
+/// What a client has sent on a connection.
+#[derive(Default)]
+struct Sent(Vec<u8>);
+
+impl Sent {
+    /// The whole requests in it. Of HTTP/1.1 it sees one at most, and not whether the body is there too.
+    fn requests(&self) -> usize {
+        const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        const END_STREAM: u8 = 1;
+        const HEADERS_OR_DATA: std::ops::RangeInclusive<u8> = 0..=1;
+        let bytes = &*self.0;
+        let Some(mut frames) = bytes.strip_prefix(PREFACE) else {
+            let ends = bytes.windows(4).any(|end| end == b"\r\n\r\n");
+            return usize::from(ends && !bytes.starts_with(b"PRI"));
         };
-        if HEADERS_OR_DATA.contains(kind) && flags & END_STREAM != 0 {
-            return true;
+        let mut requests = 0;
+        while let [a, b, c, kind, flags, _, _, _, _, rest @ ..] = frames {
+            let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+            let Some(rest) = rest.get(length..) else {
+                break;
+            };
+            let ends = HEADERS_OR_DATA.contains(kind) && flags & END_STREAM != 0;
+            requests += usize::from(ends);
+            frames = rest;
         }
-        frames = rest;
+        requests
     }
-    false
 }
