@@ -52,6 +52,31 @@ fn ten_thousand_nested_scopes_are_one_scope() {
     });
 }
 
+/// A key in a key, so many times, each its own again once what is inside of it has ended.
+fn nested_keys(depth: u32) -> Pin<Box<dyn Future<Output = u32> + Send>> {
+    Box::pin(async move {
+        if depth == 0 {
+            return 0;
+        }
+        let key = IdempotencyKey::new(depth.to_string()).unwrap();
+        let scope = key.clone().scope(async move {
+            let inside = nested_keys(depth - 1).await;
+            inside + u32::from(IdempotencyKey::current() == Some(key))
+        });
+        scope.await
+    })
+}
+
+#[test]
+fn of_ten_thousand_nested_keys_each_is_in_its_own_scope() {
+    on_a_large_stack(|| {
+        support::paused(async || {
+            assert_eq!(nested_keys(10_000).await, 10_000);
+            assert!(IdempotencyKey::current().is_none());
+        });
+    });
+}
+
 /// Attempts do not multiply with the depth: the outermost owns the call.
 #[tokio::test(start_paused = true)]
 async fn a_hundred_nested_retries_make_the_attempts_of_one() {
@@ -88,8 +113,11 @@ async fn a_hundred_nested_deadlines_end_at_the_nearest() {
 #[cfg(feature = "keyed")]
 mod keys {
     use super::*;
+    use tower::ServiceBuilder;
     use tower_composure::keyed::{Budgets, CircuitBreakers};
-    use tower_composure::{Budget, CircuitBreaker, CircuitState};
+    use tower_composure::{
+        BreakerOpen, Budget, BudgetLayer, CircuitBreaker, CircuitBreakerLayer, CircuitState,
+    };
 
     const CAPACITY: usize = 100;
     const FLOOD: usize = 10_000;
@@ -130,21 +158,68 @@ mod keys {
         assert!(budgets.len() <= 2 * CAPACITY, "{}", budgets.len());
         assert_eq!(held.len(), FLOOD);
     }
+
+    /// Through the layers, each name fails and retries once: what is remembered of it is bounded, and what the flood has
+    /// not used up is as it was.
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_requests_is_bounded_in_each_keyed_layer() {
+        #[expect(
+            clippy::ptr_arg,
+            clippy::unnecessary_wraps,
+            reason = "what the layers take"
+        )]
+        fn name(name: &String) -> Option<&str> {
+            Some(name)
+        }
+        let breakers = CircuitBreaker::builder().minimum_calls(1).window(1);
+        let breakers = CircuitBreakers::new("hosts", CAPACITY, breakers).unwrap();
+        let budgets = Budgets::new("hosts", CAPACITY, Budget::builder()).unwrap();
+        let script = Script::<String, (), &str>::new([Step::Err("down")]);
+        let service = ServiceBuilder::new()
+            .layer(CircuitBreakerLayer::keyed(
+                breakers.clone(),
+                Effect::Read,
+                name,
+            ))
+            .layer(BudgetLayer::keyed(budgets.clone(), name))
+            .layer(
+                RetryLayer::builder(Effect::Read)
+                    .max_attempts(2)
+                    .backoff(Backoff::none())
+                    .build()
+                    .unwrap(),
+            )
+            .service(script.clone());
+        let mut refused = 0;
+        for number in 0..FLOOD {
+            let outcome = service.clone().oneshot(format!("host-{number}")).await;
+            let error = outcome.unwrap_err();
+            refused += usize::from(BreakerOpen::find(&*error).is_some());
+            assert!(breakers.len() <= 2 * CAPACITY, "after {number}");
+            assert!(budgets.len() <= 2 * CAPACITY, "after {number}");
+        }
+        // Names for which there was no room share a breaker, and that is open by then.
+        assert_eq!(breakers.overflow().state(), CircuitState::Open);
+        assert_eq!(
+            (breakers.len(), refused),
+            (2 * CAPACITY, FLOOD - 2 * CAPACITY - 1)
+        );
+        assert_eq!(script.calls(), 2 * (2 * CAPACITY + 1));
+    }
 }
 
 #[cfg(feature = "http")]
 mod http {
     use super::*;
-    use ::http::{HeaderValue, Method, Request, Response};
+    use ::http::{Request, Response};
     use bytes::Bytes;
     use http_body_util::BodyExt;
     use support::body::{Event, Scripted, next};
-    use support::http_policy::{hint_of, policy};
     use tower::ServiceBuilder;
     use tower_composure::http::{
-        CollectBodyLayer, Dialect, DrainBody, ReplayBody, ReplayBodyLayer, ReplayRequest,
+        CollectBodyLayer, DrainBody, ReplayBody, ReplayBodyLayer, ReplayRequest,
     };
-    use tower_composure::{CallReport, HttpPolicy, IdempotencyKeyLayer, StopReason};
+    use tower_composure::{CallReport, HttpPolicy, StopReason};
 
     const GIB: usize = 1 << 30;
     const PIECE: usize = 1 << 20;
@@ -234,51 +309,5 @@ mod http {
         assert_eq!(response.status(), 200);
         assert!(seen.is_dropped());
         assert!(seen.polls() <= 2, "{} MiB drained", seen.polls());
-    }
-
-    #[test]
-    fn headers_of_a_mebibyte_are_no_hint_and_no_panic() {
-        let policy = policy().dialect(Dialect::RateLimit);
-        let fill = |text: &str| text.repeat(PIECE / text.len()).into_bytes();
-        for value in [
-            fill("9"),
-            fill(" "),
-            fill("-"),
-            fill("0x"),
-            fill("a, "),
-            fill("\"\\\""),
-        ] {
-            for name in ["retry-after", "retry-after-ms", "ratelimit", "date"] {
-                let hint = hint_of(&policy, &[(name, &value)]);
-                // So many digits are a wait that nobody makes.
-                let digits = value[0] == b'9' && name.starts_with("retry");
-                assert_eq!(hint.is_some(), digits, "{name}");
-                assert!(
-                    hint.is_none_or(|hint| hint >= Duration::from_secs(1 << 53)),
-                    "{name}"
-                );
-            }
-        }
-        let zeros = [fill("0"), b"5".to_vec()].concat();
-        assert_eq!(
-            hint_of(&policy, &[("retry-after", &zeros)]),
-            Some(Duration::from_secs(5))
-        );
-    }
-
-    /// How long a key may be is the server's to say.
-    #[tokio::test]
-    async fn a_header_of_a_mebibyte_is_the_caller_s() {
-        let long = "k".repeat(PIECE);
-        let service = IdempotencyKeyLayer::new().layer(tower::service_fn(
-            |request: Request<()>| async move {
-                Ok::<_, BoxError>(request.headers()["idempotency-key"].len())
-            },
-        ));
-        let mut request = Request::new(());
-        *request.method_mut() = Method::POST;
-        let value = HeaderValue::from_str(&long).unwrap();
-        request.headers_mut().insert("idempotency-key", value);
-        assert_eq!(service.oneshot(request).await.unwrap(), PIECE);
     }
 }

@@ -31,7 +31,8 @@
 //!
 //! # Errors
 //!
-//! None of its own.
+//! None of its own. A request with as many headers as there can be gets no key, and is to its policy a write without
+//! one.
 //!
 //! # Examples
 //!

@@ -91,7 +91,8 @@ impl<M> Config<M> {
         self.tell(minted);
         if let Some(mut value) = self.format.value(&key) {
             HeaderValue::set_sensitive(&mut value, true);
-            request.headers_mut().insert(self.header.clone(), value);
+            // A request without room for it goes without one.
+            let _ = request.headers_mut().try_insert(self.header.clone(), value);
         }
     }
 

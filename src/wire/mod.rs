@@ -80,7 +80,8 @@
 //! # Errors
 //!
 //! [`AttemptHeaderLayer`] and [`DeadlineFromHeaderLayer`] have none of their own. [`DeadlineHeaderLayer`] fails with
-//! [`DeadlineExceeded`](crate::DeadlineExceeded), boxed, where no time is left.
+//! [`DeadlineExceeded`](crate::DeadlineExceeded), boxed, where no time is left. A request with as many headers as there
+//! can be goes without these.
 //!
 //! # Examples
 //!

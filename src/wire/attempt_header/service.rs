@@ -41,7 +41,8 @@ where
             // Whatever is there is about another attempt, or about the one that a caller of ours makes.
             let headers = request.headers_mut();
             match self.numbering.value(attempt.number()) {
-                Some(value) => drop(headers.insert(&self.header, value)),
+                // A request without room for it goes without one.
+                Some(value) => drop(headers.try_insert(&self.header, value)),
                 None => drop(headers.remove(&self.header)),
             }
         }

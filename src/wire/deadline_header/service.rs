@@ -35,7 +35,8 @@ impl<S> DeadlineHeaderService<S> {
         let Some(value) = self.format.write(least) else {
             return false;
         };
-        headers.insert(&self.header, value);
+        // A request without room for it goes without one.
+        let _ = headers.try_insert(&self.header, value);
         true
     }
 }
