@@ -8,10 +8,10 @@ use std::time::Duration;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::CircuitBreaker;
 use super::machine::{Admission, Change, Machine, Observation, Outcome, Surroundings};
 use super::settings::Settings;
 use super::state::Phase;
+use super::{CircuitBreaker, CircuitBreakerBuilder};
 
 /// A fixed time, and what changed.
 struct Still {
@@ -48,15 +48,28 @@ impl Surroundings for Still {
 
 const OPEN_TIME: u64 = 1000;
 
-fn machine(window: u32, minimum: u32, probes: u32) -> Arc<Machine> {
-    let told = CircuitBreaker::builder()
-        .window(window)
+fn told(minimum: u32, probes: u32) -> CircuitBreakerBuilder {
+    CircuitBreaker::builder()
         .minimum_calls(minimum)
         .failure_rate(1.0)
         .open_time(Duration::from_micros(OPEN_TIME))
         .open_jitter(0.0)
-        .probes(probes);
-    Arc::new(Machine::new(&Settings::of(&told).unwrap()))
+        .probes(probes)
+}
+
+fn of(told: &CircuitBreakerBuilder) -> Arc<Machine> {
+    Arc::new(Machine::new(&Settings::of(told).unwrap()))
+}
+
+fn machine(window: u32, minimum: u32, probes: u32) -> Arc<Machine> {
+    of(&told(minimum, probes).window(window))
+}
+
+/// How far a machine of time looks back. As much later, the same bucket is used again.
+const SPAN: u64 = 100_000;
+
+fn machine_of_time() -> Arc<Machine> {
+    of(&told(100, 1).time_window(Duration::from_micros(SPAN)))
 }
 
 fn seen(outcome: Outcome) -> Observation {
@@ -68,9 +81,9 @@ fn seen(outcome: Outcome) -> Observation {
     }
 }
 
-/// A machine of one probe whose open time has just ended, and the time at which it has.
-fn about_to_probe() -> (Arc<Machine>, u64) {
-    let machine = machine(1, 1, 1);
+/// A machine of so many probes whose open time has just ended, and the time at which it has.
+fn about_to_probe(probes: u32) -> (Arc<Machine>, u64) {
+    let machine = machine(1, 1, probes);
     let around = Still::at(0);
     let admission = machine.admit(&around).unwrap();
     machine.record(admission, seen(Outcome::Failure), &around);
@@ -82,7 +95,7 @@ fn about_to_probe() -> (Arc<Machine>, u64) {
 #[test]
 fn the_switch_to_half_open_admits_as_many_as_there_are_probes() {
     loom::model(|| {
-        let (machine, now) = about_to_probe();
+        let (machine, now) = about_to_probe(1);
         let admit = {
             let machine = Arc::clone(&machine);
             move || machine.admit(&Still::at(now)).is_ok()
@@ -124,7 +137,7 @@ fn two_failures_at_once_open_it_once() {
 #[test]
 fn a_probe_whose_lease_has_ended_does_not_give_away_the_place_of_another() {
     loom::model(|| {
-        let (machine, now) = about_to_probe();
+        let (machine, now) = about_to_probe(1);
         let dropped = machine.admit(&Still::at(now)).unwrap();
         let late = now + machine.live().probe_lease();
         let other = thread::spawn({
@@ -142,7 +155,7 @@ fn a_probe_whose_lease_has_ended_does_not_give_away_the_place_of_another() {
 #[test]
 fn a_dropped_probe_gives_its_place_back() {
     loom::model(|| {
-        let (machine, now) = about_to_probe();
+        let (machine, now) = about_to_probe(1);
         let dropped = machine.admit(&Still::at(now)).unwrap();
         let other = thread::spawn({
             let machine = Arc::clone(&machine);
@@ -230,5 +243,64 @@ fn the_window_holds_what_its_ring_holds() {
         record(Outcome::Success);
         record(Outcome::Success);
         assert_eq!(counts(&machine).failures, 0);
+    });
+}
+
+/// Fails where `Probes::tally` only loads: the last outcome and the smaller number of probes would miss each other, and
+/// nothing would be left to end the probing.
+#[test]
+fn fewer_probes_beside_the_last_outcome_still_decide() {
+    loom::model(|| {
+        let (machine, now) = about_to_probe(2);
+        let probe = machine.admit(&Still::at(now)).unwrap();
+        let other = thread::spawn({
+            let machine = Arc::clone(&machine);
+            move || machine.record(probe, seen(Outcome::Success), &Still::at(now))
+        });
+        let fewer = Settings::of(&told(1, 1).window(1)).unwrap();
+        machine.retune(&fewer, &Still::at(now));
+        other.join().unwrap();
+        assert_eq!(machine.advance(&Still::at(now)).phase, Phase::Closed);
+    });
+}
+
+fn fail_at(machine: &Machine, now: u64) {
+    let around = Still::at(now);
+    let admission = machine.admit(&around).unwrap();
+    machine.record(admission, seen(Outcome::Failure), &around);
+}
+
+/// Fails where `Counter::add` stores what it made of what it had loaded.
+#[test]
+fn a_bucket_that_is_used_again_loses_nothing() {
+    loom::model(|| {
+        let machine = machine_of_time();
+        fail_at(&machine, 0);
+        let other = thread::spawn({
+            let machine = Arc::clone(&machine);
+            move || fail_at(&machine, SPAN)
+        });
+        fail_at(&machine, SPAN);
+        other.join().unwrap();
+        let around = Still::at(SPAN);
+        let counts = machine.counts(machine.advance(&around), &around).0;
+        assert_eq!((counts.total, counts.failures), (2, 2));
+    });
+}
+
+/// Fails where `Counter::add` starts a bucket anew for any other time than its own.
+#[test]
+fn an_older_clock_empties_no_bucket() {
+    loom::model(|| {
+        let machine = machine_of_time();
+        let other = thread::spawn({
+            let machine = Arc::clone(&machine);
+            move || fail_at(&machine, 0)
+        });
+        fail_at(&machine, SPAN);
+        other.join().unwrap();
+        let around = Still::at(SPAN);
+        let counts = machine.counts(machine.advance(&around), &around).0;
+        assert_eq!((counts.total, counts.failures), (1, 1));
     });
 }

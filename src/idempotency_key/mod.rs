@@ -77,6 +77,8 @@ let layer = IdempotencyKeyLayer::new()
 mod key;
 #[cfg(feature = "http")]
 mod layer;
+#[cfg(all(test, loom, any(feature = "http", feature = "tool")))]
+mod models;
 #[cfg(feature = "http")]
 mod service;
 
