@@ -58,10 +58,11 @@
 //! `Retry-After` is read on every outcome that may be retried, as seconds or as any of the three date forms
 //! (RFC 9110 §10.2.3, §5.6.7), a date relative to the response's own `Date` so that a wrong clock does not matter; and
 //! `retry-after-ms`, in milliseconds, which as the more exact word of the same server counts before it. It is a floor
-//! under the backoff. What is malformed, a weekday that does not fit its date included, is as if it were absent; of
-//! several fields the longest valid one counts; digits out of range mean very long; and fractions, though no grammar
-//! allows them, are rounded up. Other headers are read where a [`Dialect`] says what they mean, and only where there is
-//! no valid `Retry-After`.
+//! under the backoff. What is malformed, a weekday that does not fit its date included, is as if it were absent; second
+//! 60 of a day's last minute is the first of the next day; of several fields the longest valid one counts; a date that
+//! has passed is a wait of zero; digits out of range mean very long; and fractions, though no grammar allows them, are
+//! rounded up. Other headers are read where a [`Dialect`] says what they mean, and only where there is no valid
+//! `Retry-After`.
 //!
 //! # Bodies
 //!
