@@ -73,6 +73,7 @@
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
     clippy::string_slice,
+    clippy::unreachable,
     reason = "whatever a peer sends must not panic"
 )]
 
