@@ -38,6 +38,8 @@ pub enum Fault {
     Silence,
     /// As `Silence`, with a byte of the answer now and then.
     Drip,
+    /// The same after the head of the answer, so that its body drips (HTTP/1.1).
+    DripBody,
     /// Half open: accepted, and nothing that is sent arrives anywhere.
     Deaf,
     /// Cut off in mid-call: the server carries the first request out, a few bytes of its answer come through, and from
@@ -165,8 +167,9 @@ impl Connection {
             }
             Fault::HalfHead => self.cut(b"HTTP/1.1 20").await,
             Fault::HalfBody => self.cut(b"one half|").await,
-            Fault::Silence => self.starve(0).await,
-            Fault::Drip => self.starve(DRIPS).await,
+            Fault::Silence => self.starve(b"", 0).await,
+            Fault::Drip => self.starve(b"", DRIPS).await,
+            Fault::DripBody => self.starve(b"\r\n\r\n", DRIPS).await,
             Fault::Deaf => swallow(self.client, Sent::default(), self.stalls).await,
             Fault::Partition => self.part().await,
         }
@@ -179,18 +182,7 @@ impl Connection {
         let passing = tokio::spawn(async move {
             let _ = copy(&mut from_client, &mut to_upstream).await;
         });
-        let mut answer = Vec::new();
-        let mut passed = 0;
-        loop {
-            let found = answer.windows(end.len()).position(|text| text == end);
-            let until = found.map_or(answer.len(), |start| start + end.len());
-            to_client.write_all(&answer[passed..until]).await.unwrap();
-            passed = until;
-            if found.is_some() {
-                break;
-            }
-            assert_ne!(from_upstream.read_buf(&mut answer).await.unwrap(), 0);
-        }
+        pass_to(&mut from_upstream, &mut to_client, end).await;
         to_client.shutdown().await.unwrap();
         passing.await.unwrap();
     }
@@ -212,21 +204,29 @@ impl Connection {
         swallow(self.client, sent, self.stalls).await;
     }
 
-    /// Passes requests on and, of what comes back, so many bytes.
-    async fn starve(self, drips: u32) {
-        let (from_client, to_client) = self.client.into_split();
-        let (from_upstream, to_upstream) = self.upstream.into_split();
-        let stalling = stall(
-            drips,
-            to_client,
-            from_upstream,
-            self.carried_out,
-            self.stalls,
-        );
+    /// Passes requests on and, of what comes back, what is before the end of this text and so many bytes.
+    async fn starve(self, before: &[u8], drips: u32) {
+        let (from_client, mut to_client) = self.client.into_split();
+        let (mut from_upstream, to_upstream) = self.upstream.into_split();
+        let stalling = async {
+            pass_to(&mut from_upstream, &mut to_client, before).await;
+            let (carried_out, stalls) = (self.carried_out, self.stalls);
+            stall(drips, to_client, from_upstream, carried_out, stalls).await;
+        };
         tokio::select! {
             () = until_closed(from_client, to_upstream) => {}
             () = stalling => {}
         }
+    }
+}
+
+/// Passes bytes on up to the end of this text.
+async fn pass_to(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, end: &[u8]) {
+    let mut last = Vec::new();
+    while !last.ends_with(end) {
+        let byte = from.read_u8().await.unwrap();
+        to.write_u8(byte).await.unwrap();
+        last.push(byte);
     }
 }
 
