@@ -28,9 +28,10 @@ use tower_composure::{
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Each with the folder of its corpus.
-pub const ALL: [Target; 7] = [
+pub const ALL: [Target; 8] = [
     ("retry_after", retry_after),
     ("rate_limit", rate_limit),
+    ("reset_time", reset_time),
     ("grpc_timeout", grpc_timeout),
     ("grpc_pushback", grpc_pushback),
     ("structured_key", structured_key),
@@ -45,11 +46,20 @@ fn wall() -> SystemTime {
 
 /// The hint of a 429 with this value in a field.
 fn hint(policy: HttpPolicy, name: &'static str, value: &[u8]) -> Option<Duration> {
-    let value = HeaderValue::from_bytes(value).ok()?;
+    hint_of(policy, [(name, HeaderValue::from_bytes(value).ok()?)])
+}
+
+/// The hint of a 429 with these fields.
+fn hint_of<const N: usize>(
+    policy: HttpPolicy,
+    fields: [(&'static str, HeaderValue); N],
+) -> Option<Duration> {
     let mut response = Response::builder().status(429).body(()).unwrap();
-    response
-        .headers_mut()
-        .insert(HeaderName::from_static(name), value);
+    for (name, value) in fields {
+        response
+            .headers_mut()
+            .append(HeaderName::from_static(name), value);
+    }
     let policy = policy.wall_clock(wall);
     let policy: &dyn Policy<Request<()>, Response<()>, BoxError> = &policy;
     let verdict = policy.classify(&Attempt::first(Effect::Read), Ok(&response));
@@ -85,6 +95,47 @@ pub fn rate_limit(data: &[u8]) {
         let more = [data, b", \"more\";r=0;t=9"].concat();
         let with_more = hint(policy(), "ratelimit", &more);
         assert_eq!(with_more, Some(found.max(Duration::from_secs(9))));
+    }
+}
+
+/// A wait or a time in a field that is named, beside a `Date`, if the data has a second line. Never a shorter wait than
+/// digits say, and a time is the same wait as so much more since 1970.
+pub fn reset_time(data: &[u8]) {
+    let mut lines = data.splitn(2, |byte| *byte == b'\n');
+    let value = lines.next().unwrap_or_default();
+    let Ok(field) = HeaderValue::from_bytes(value) else {
+        return;
+    };
+    let made = lines.next().map(HeaderValue::from_bytes);
+    let hint = |dialect: fn(HeaderName) -> Dialect| {
+        let policy = HttpPolicy::new().dialect(dialect(HeaderName::from_static("x-reset")));
+        match &made {
+            Some(Ok(made)) => hint_of(policy, [("x-reset", field.clone()), ("date", made.clone())]),
+            _ => hint_of(policy, [("x-reset", field.clone())]),
+        }
+    };
+    let (seconds, millis) = (hint(Dialect::DeltaSeconds), hint(Dialect::DeltaMillis));
+    if let Some(number) = digits(value) {
+        let number = number.min(1 << 53);
+        assert!(
+            seconds.unwrap() >= Duration::from_secs(number),
+            "{seconds:?}"
+        );
+        assert!(
+            millis.unwrap() >= Duration::from_millis(number),
+            "{millis:?}"
+        );
+    }
+    for (wait, time) in [
+        (seconds, hint(Dialect::EpochSeconds)),
+        (millis, hint(Dialect::EpochMillis)),
+    ] {
+        assert_eq!(wait.is_some(), time.is_some());
+        assert!(time <= wait, "{time:?} of {wait:?}: all is since 1970");
+        if !matches!(made, Some(Ok(_))) {
+            let now = Duration::from_secs(1_767_225_600);
+            assert_eq!(time, wait.map(|wait| wait.saturating_sub(now)));
+        }
     }
 }
 
