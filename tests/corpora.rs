@@ -7,11 +7,16 @@ mod targets;
 
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-fn corpus(name: &str) -> Vec<Vec<u8>> {
+/// What is in the folder of each target.
+static CORPORA: LazyLock<[Vec<Vec<u8>>; targets::ALL.len()]> =
+    LazyLock::new(|| targets::ALL.map(|(name, _)| read(name)));
+
+fn read(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/corpora")
         .join(name);
@@ -26,9 +31,9 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn each_input_holds() {
-    for (name, holds) in targets::ALL {
-        for input in corpus(name) {
-            holds(&input);
+    for ((_, holds), corpus) in targets::ALL.iter().zip(&*CORPORA) {
+        for input in corpus {
+            holds(input);
         }
     }
 }
@@ -87,11 +92,11 @@ proptest! {
         seed in any::<Index>(),
         changes in prop::collection::vec(any_change(), 0..6),
     ) {
-        let (name, holds) = targets::ALL[target];
-        let corpus = corpus(name);
-        let mut input = seed.get(&corpus).clone();
+        let (_, holds) = targets::ALL[target];
+        let corpus = &CORPORA[target];
+        let mut input = seed.get(corpus).clone();
         for by in &changes {
-            change(&mut input, by, &corpus);
+            change(&mut input, by, corpus);
         }
         holds(&input);
     }
