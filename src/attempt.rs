@@ -32,6 +32,13 @@ impl Attempt {
     pub(crate) const BITS: u64 = (u32::MAX as u64) << NUMBER_SHIFT | PRESENT | KEYED | EFFECT;
 
     /// The first attempt at a request of this effect, without a key.
+    ///
+    /// ```
+    /// use tower_composure::{Attempt, Effect};
+    ///
+    /// let attempt = Attempt::first(Effect::Read);
+    /// assert_eq!((attempt.number(), attempt.keyed()), (1, false));
+    /// ```
     #[inline]
     pub const fn first(effect: Effect) -> Self {
         let effect = match effect {
@@ -43,6 +50,12 @@ impl Attempt {
     }
 
     /// The same attempt with another number, counted from 1.
+    ///
+    /// ```
+    /// use tower_composure::{Attempt, Effect};
+    ///
+    /// assert_eq!(Attempt::first(Effect::Read).with_number(3).number(), 3);
+    /// ```
     #[must_use]
     #[inline]
     pub const fn with_number(self, number: u32) -> Self {
@@ -50,6 +63,12 @@ impl Attempt {
     }
 
     /// The same attempt, with or without an idempotency key on its request.
+    ///
+    /// ```
+    /// use tower_composure::{Attempt, Effect};
+    ///
+    /// assert!(Attempt::first(Effect::Write).with_key(true).keyed());
+    /// ```
     #[must_use]
     #[inline]
     pub const fn with_key(self, keyed: bool) -> Self {
@@ -57,12 +76,24 @@ impl Attempt {
     }
 
     /// Its number, counted from 1. It saturates.
+    ///
+    /// ```
+    /// use tower_composure::{Attempt, Effect};
+    ///
+    /// assert_eq!(Attempt::first(Effect::Read).number(), 1);
+    /// ```
     #[inline]
     pub const fn number(&self) -> u32 {
         (self.0 >> NUMBER_SHIFT) as u32
     }
 
     /// What its request does.
+    ///
+    /// ```
+    /// use tower_composure::{Attempt, Effect};
+    ///
+    /// assert_eq!(Attempt::first(Effect::Write).effect(), Effect::Write);
+    /// ```
     #[inline]
     pub const fn effect(&self) -> Effect {
         match self.0 & EFFECT {
@@ -79,12 +110,41 @@ impl Attempt {
     }
 
     /// Whether an idempotency key was found on its request.
+    ///
+    /// ```
+    /// use tower_composure::{Attempt, Effect, Verdict, policy_fn};
+    ///
+    /// // A verdict that depends on whether the request had a key.
+    /// let policy = policy_fn(|attempt: &Attempt, outcome: Result<&(), &()>| match outcome {
+    ///     Ok(()) => Verdict::Success,
+    ///     Err(()) if attempt.keyed() => Verdict::THROTTLED,
+    ///     Err(()) => Verdict::Rejected,
+    /// })
+    /// .with_effect(Effect::Write);
+    /// ```
     #[inline]
     pub const fn keyed(&self) -> bool {
         self.0 & KEYED != 0
     }
 
     /// The attempt in scope: that of the retry layer above which owns this call. `None` outside of one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use tower::{ServiceBuilder, ServiceExt};
+    /// use tower_composure::{Attempt, Effect, RetryLayer};
+    ///
+    /// let service = ServiceBuilder::new()
+    ///     .layer(RetryLayer::new(Effect::Read))
+    ///     .service_fn(|()| async {
+    ///         match Attempt::current().unwrap().number() {
+    ///             1 => Err(std::io::Error::other("not yet")),
+    ///             number => Ok(number),
+    ///         }
+    ///     });
+    /// assert_eq!(service.oneshot(()).await?, 2);
+    /// # Ok(()) }
+    /// ```
     pub fn current() -> Option<Self> {
         context::attempt()
     }

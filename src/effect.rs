@@ -24,11 +24,25 @@ pub enum Effect {
 
 impl Effect {
     /// Whether a repeat is safe although nobody knows if the first attempt took effect.
+    ///
+    /// ```
+    /// use tower_composure::Effect;
+    ///
+    /// assert!(Effect::IdempotentWrite.is_repeatable());
+    /// assert!(!Effect::Write.is_repeatable());
+    /// ```
     pub const fn is_repeatable(self) -> bool {
         !matches!(self, Self::Write)
     }
 
     /// Whether a failure can leave the world changed.
+    ///
+    /// ```
+    /// use tower_composure::Effect;
+    ///
+    /// assert!(Effect::IdempotentWrite.is_write());
+    /// assert!(!Effect::Read.is_write());
+    /// ```
     pub const fn is_write(self) -> bool {
         !matches!(self, Self::Read)
     }

@@ -4,6 +4,16 @@ use std::error::Error;
 use std::fmt;
 
 /// A boxed error, as tower's layers use it.
+///
+/// ```
+/// use tower_composure::BoxError;
+///
+/// fn parse(port: &str) -> Result<u16, BoxError> {
+///     Ok(port.parse()?)
+/// }
+/// assert!(parse("none").is_err());
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A setting that cannot work, found when a layer is built and never later.
@@ -36,6 +46,13 @@ impl ConfigError {
     }
 
     /// The name of the setting, as the builder's method is called.
+    ///
+    /// ```
+    /// use tower_composure::{Effect, RetryLayer};
+    ///
+    /// let error = RetryLayer::builder(Effect::Read).max_attempts(0).build().unwrap_err();
+    /// assert_eq!(error.setting(), "max_attempts");
+    /// ```
     pub fn setting(&self) -> &'static str {
         self.setting
     }

@@ -39,6 +39,33 @@ use crate::verdict::Verdict;
 ///     }
 /// }
 /// ```
+///
+/// All that there is to hear, for a debugger's eyes:
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_composure::circuit_breaker::Transition;
+/// use tower_composure::{Attempt, AttemptFinished, CallReport, DeadlineExceeded, Observer, RetryScheduled, StopReason};
+///
+/// struct Everything;
+///
+/// impl Observer for Everything {
+///     fn attempt_started(&self, _: &str, attempt: &Attempt) { println!("{attempt:?}"); }
+///     fn attempt_finished(&self, _: &str, finished: &AttemptFinished) { println!("{finished:?}"); }
+///     fn retry_scheduled(&self, _: &str, retry: &RetryScheduled) { println!("{retry:?}"); }
+///     fn retry_refused(&self, _: &str, _: &Attempt, reason: StopReason) { println!("{reason:?}"); }
+///     fn call_finished(&self, _: &str, report: &CallReport) { println!("{report:?}"); }
+///     fn budget_deposited(&self, _: &str, balance: f64) { println!("up to {balance}"); }
+///     fn budget_withdrawn(&self, _: &str, balance: f64) { println!("down to {balance}"); }
+///     fn budget_exhausted(&self, _: &str, balance: f64) { println!("only {balance}"); }
+///     fn breaker_transition(&self, _: &str, transition: &Transition) { println!("{transition:?}"); }
+///     fn breaker_rejected(&self, _: &str, remaining: Duration) { println!("open for {remaining:?}"); }
+///     fn breaker_probe(&self, breaker: &str) { println!("{breaker} probes"); }
+///     fn deadline_exceeded(&self, _: &str, exceeded: &DeadlineExceeded) { println!("{exceeded:?}"); }
+///     fn key_minted(&self, dependency: &str) { println!("{dependency}: a new key"); }
+///     fn key_kept(&self, dependency: &str) { println!("{dependency}: the caller's key"); }
+/// }
+/// ```
 #[expect(unused_variables, reason = "the defaults do nothing")]
 pub trait Observer: Send + Sync {
     /// The inner service has been called.
@@ -108,16 +135,40 @@ pub struct AttemptFinished {
 
 impl AttemptFinished {
     /// The attempt.
+    ///
+    /// ```
+    /// use tower_composure::AttemptFinished;
+    ///
+    /// fn is_retry(finished: &AttemptFinished) -> bool {
+    ///     finished.attempt().number() > 1
+    /// }
+    /// ```
     pub const fn attempt(&self) -> &Attempt {
         &self.attempt
     }
 
     /// What the policy says of its outcome.
+    ///
+    /// ```
+    /// use tower_composure::AttemptFinished;
+    ///
+    /// fn is_worth_counting(finished: &AttemptFinished) -> bool {
+    ///     finished.verdict().is_unknown()
+    /// }
+    /// ```
     pub const fn verdict(&self) -> Verdict {
         self.verdict
     }
 
     /// From the call of the inner service to the outcome.
+    ///
+    /// ```
+    /// use tower_composure::AttemptFinished;
+    ///
+    /// fn millis(finished: &AttemptFinished) -> u128 {
+    ///     finished.elapsed().as_millis()
+    /// }
+    /// ```
     pub const fn elapsed(&self) -> Duration {
         self.elapsed
     }
@@ -147,22 +198,54 @@ pub struct RetryScheduled {
 
 impl RetryScheduled {
     /// The attempt that has failed.
+    ///
+    /// ```
+    /// use tower_composure::RetryScheduled;
+    ///
+    /// fn number_of_the_failed_one(retry: &RetryScheduled) -> u32 {
+    ///     retry.after().number()
+    /// }
+    /// ```
     pub const fn after(&self) -> &Attempt {
         &self.after
     }
 
     /// The wait before the next one.
+    ///
+    /// ```
+    /// use tower_composure::RetryScheduled;
+    ///
+    /// fn seconds(retry: &RetryScheduled) -> f64 {
+    ///     retry.delay().as_secs_f64()
+    /// }
+    /// ```
     pub const fn delay(&self) -> Duration {
         self.delay
     }
 
     /// What decided the wait.
+    ///
+    /// ```
+    /// use tower_composure::RetryScheduled;
+    ///
+    /// fn label(retry: &RetryScheduled) -> &'static str {
+    ///     retry.delayed_by().as_str()
+    /// }
+    /// ```
     pub const fn delayed_by(&self) -> DelayedBy {
         self.by
     }
 }
 
 /// What decided the wait before a retry.
+///
+/// ```
+/// use tower_composure::{DelayedBy, RetryScheduled};
+///
+/// fn was_told_to_wait(retry: &RetryScheduled) -> bool {
+///     retry.delayed_by() == DelayedBy::Hint
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DelayedBy {
     /// The backoff of the retry layer.
@@ -173,6 +256,12 @@ pub enum DelayedBy {
 
 impl DelayedBy {
     /// The name in events and labels.
+    ///
+    /// ```
+    /// use tower_composure::DelayedBy;
+    ///
+    /// assert_eq!(DelayedBy::Hint.as_str(), "hint");
+    /// ```
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Backoff => "backoff",

@@ -56,6 +56,15 @@ impl Verdict {
     pub const UNKNOWN: Self = Self::Unknown { hint: None };
 
     /// The same verdict with this hint, where the verdict can carry one. `None` keeps the hint it has.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::{Hint, Verdict};
+    ///
+    /// let hint = Hint::after(Duration::from_secs(7));
+    /// assert_eq!(Verdict::THROTTLED.with_hint(Some(hint)).hint(), Some(hint));
+    /// assert_eq!(Verdict::Rejected.with_hint(Some(hint)).hint(), None); // carries none
+    /// ```
     #[must_use]
     pub fn with_hint(self, new: Option<Hint>) -> Self {
         match self {
@@ -67,6 +76,12 @@ impl Verdict {
     }
 
     /// The wait that came with it.
+    ///
+    /// ```
+    /// use tower_composure::Verdict;
+    ///
+    /// assert_eq!(Verdict::THROTTLED.hint(), None);
+    /// ```
     pub const fn hint(self) -> Option<Hint> {
         match self {
             Self::Throttled { hint } | Self::Refused { hint } | Self::Unknown { hint } => hint,
@@ -75,6 +90,13 @@ impl Verdict {
     }
 
     /// Whether a retry may follow at all: `Throttled`, `Refused` and `Unknown`.
+    ///
+    /// ```
+    /// use tower_composure::Verdict;
+    ///
+    /// assert!(Verdict::UNKNOWN.is_retryable());
+    /// assert!(!Verdict::Fault.is_retryable());
+    /// ```
     pub const fn is_retryable(self) -> bool {
         matches!(
             self,
@@ -83,16 +105,35 @@ impl Verdict {
     }
 
     /// Whether it did what was asked.
+    ///
+    /// ```
+    /// use tower_composure::Verdict;
+    ///
+    /// assert!(Verdict::Success.is_success());
+    /// ```
     pub const fn is_success(self) -> bool {
         matches!(self, Self::Success)
     }
 
     /// Whether the attempt may have had its effect although it failed.
+    ///
+    /// ```
+    /// use tower_composure::Verdict;
+    ///
+    /// assert!(Verdict::UNKNOWN.is_unknown());
+    /// assert!(!Verdict::REFUSED.is_unknown());
+    /// ```
     pub const fn is_unknown(self) -> bool {
         matches!(self, Self::Unknown { .. })
     }
 
     /// The verdict's name in events, labels and reports.
+    ///
+    /// ```
+    /// use tower_composure::Verdict;
+    ///
+    /// assert_eq!(Verdict::THROTTLED.as_str(), "throttled");
+    /// ```
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -124,6 +165,13 @@ pub struct Hint {
 impl Hint {
     /// Not before this long has passed. A little jitter is added on top, so that all who were told the same do not
     /// come back at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::Hint;
+    ///
+    /// assert_eq!(Hint::after(Duration::from_secs(7)).wait(), Duration::from_secs(7));
+    /// ```
     pub const fn after(wait: Duration) -> Self {
         Self {
             wait,
@@ -134,6 +182,13 @@ impl Hint {
 
     /// After exactly this long, with no backoff and no jitter: gRPC's pushback (gRFC A6). Where a layer's attempts are
     /// unlimited, which gRPC's never are, it is a floor under the backoff, so that a wait of zero is not a busy loop.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::Hint;
+    ///
+    /// assert!(Hint::exactly(Duration::from_millis(50)).is_exact());
+    /// ```
     pub const fn exactly(wait: Duration) -> Self {
         Self {
             wait,
@@ -143,27 +198,61 @@ impl Hint {
     }
 
     /// No retry at all: the server said that it does not want one. It is longer than any limit.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::Hint;
+    ///
+    /// assert_eq!(Hint::never().wait(), Duration::MAX);
+    /// ```
     pub const fn never() -> Self {
         Self::after(Duration::MAX)
     }
 
     /// The same wait, but a call is retried for such a hint only once (421, 425).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::Hint;
+    ///
+    /// assert!(Hint::after(Duration::ZERO).once().is_once());
+    /// ```
     #[must_use]
     pub const fn once(self) -> Self {
         Self { once: true, ..self }
     }
 
     /// The wait that was asked for, counted from the answer.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::Hint;
+    ///
+    /// assert_eq!(Hint::after(Duration::from_secs(7)).wait().as_secs(), 7);
+    /// ```
     pub const fn wait(self) -> Duration {
         self.wait
     }
 
     /// Whether the wait is to be taken exactly.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::Hint;
+    ///
+    /// assert!(!Hint::after(Duration::from_secs(7)).is_exact());
+    /// ```
     pub const fn is_exact(self) -> bool {
         self.exact
     }
 
     /// Whether it justifies one retry only.
+    ///
+    /// ```
+    /// use tower_composure::Hint;
+    ///
+    /// assert!(!Hint::never().is_once());
+    /// ```
     pub const fn is_once(self) -> bool {
         self.once
     }

@@ -6,6 +6,14 @@ use crate::error::ConfigError;
 use crate::verdict::Verdict;
 
 /// Builds a [`Budget`]. From [`Budget::builder`].
+///
+/// ```
+/// use tower_composure::Budget;
+///
+/// let budget = Budget::builder().ratio(0.2).burst(50).name("payments").build()?;
+/// assert_eq!((budget.ratio(), budget.burst(), budget.name()), (0.2, 50.0, "payments"));
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct BudgetBuilder {
@@ -34,12 +42,26 @@ impl Default for BudgetBuilder {
 
 impl BudgetBuilder {
     /// How many tokens each success earns, counted in thousandths and rounded down. Default 0.1.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    ///
+    /// assert_eq!(Budget::builder().ratio(0.35).build()?.ratio(), 0.35);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub const fn ratio(mut self, ratio: f64) -> Self {
         self.ratio = ratio;
         self
     }
 
     /// The most it holds, in tokens, and what a cold process may spend. Default 20.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    ///
+    /// assert_eq!(Budget::builder().burst(5).build()?.balance(), 5.0);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub const fn burst(mut self, tokens: u32) -> Self {
         self.burst = tokens;
         self
@@ -49,6 +71,17 @@ impl BudgetBuilder {
     /// never earn a retry. Counted in thousandths, computed from elapsed time when somebody looks. Default 0.
     ///
     /// It adds to the load in an outage: trickle × time, for each process.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use std::time::Duration;
+    /// use tower_composure::Budget;
+    ///
+    /// let budget = Budget::builder().trickle(0.5).starting_empty().build()?;
+    /// tokio::time::advance(Duration::from_secs(4)).await;
+    /// assert_eq!(budget.balance(), 2.0);
+    /// # Ok(()) }
+    /// ```
     pub const fn trickle(mut self, tokens_a_second: f64) -> Self {
         self.trickle = tokens_a_second;
         self
@@ -56,6 +89,14 @@ impl BudgetBuilder {
 
     /// Starts with nothing, so that even the first retry has to be earned; and lets the burst be zero, which refuses
     /// every retry for ever.
+    ///
+    /// ```
+    /// use tower_composure::{Budget, Verdict};
+    ///
+    /// let budget = Budget::builder().starting_empty().build()?;
+    /// assert!(budget.try_withdraw(Verdict::REFUSED).is_none());
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub const fn starting_empty(mut self) -> Self {
         self.empty = true;
         self
@@ -63,30 +104,73 @@ impl BudgetBuilder {
 
     /// What a retry costs after an outcome that was `Unknown`, in tokens. Default 1. A timeout holds a connection and a
     /// caller for its whole length, so it may cost more than a refusal.
+    ///
+    /// ```
+    /// use tower_composure::{Budget, Verdict};
+    ///
+    /// let budget = Budget::builder().unknown_costs(2.0).build()?;
+    /// budget.try_withdraw(Verdict::UNKNOWN).unwrap().spend();
+    /// assert_eq!(budget.balance(), 18.0);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub const fn unknown_costs(mut self, tokens: f64) -> Self {
         self.costs[UNKNOWN] = tokens;
         self
     }
 
     /// What a retry costs after an outcome that was `Refused`, in tokens. Default 1.
+    ///
+    /// ```
+    /// use tower_composure::{Budget, Verdict};
+    ///
+    /// let budget = Budget::builder().refused_costs(0.5).build()?;
+    /// budget.try_withdraw(Verdict::REFUSED).unwrap().spend();
+    /// assert_eq!(budget.balance(), 19.5);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub const fn refused_costs(mut self, tokens: f64) -> Self {
         self.costs[REFUSED] = tokens;
         self
     }
 
     /// What a retry costs after an outcome that was `Throttled`, in tokens. Default 1.
+    ///
+    /// ```
+    /// use tower_composure::{Budget, Verdict};
+    ///
+    /// let budget = Budget::builder().throttled_costs(5.0).build()?;
+    /// budget.try_withdraw(Verdict::THROTTLED).unwrap().spend();
+    /// assert_eq!(budget.balance(), 15.0);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub const fn throttled_costs(mut self, tokens: f64) -> Self {
         self.costs[THROTTLED] = tokens;
         self
     }
 
     /// Refuses nothing, and counts what it would have refused: to try numbers out before they bind.
+    ///
+    /// ```
+    /// use tower_composure::{Budget, Verdict};
+    ///
+    /// let budget = Budget::builder().starting_empty().observe_only().build()?;
+    /// assert!(budget.try_withdraw(Verdict::REFUSED).is_some());
+    /// assert_eq!(budget.refused(), 1); // would have been
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub const fn observe_only(mut self) -> Self {
         self.observe_only = true;
         self
     }
 
     /// The name of what is called, as events and dashboards give it. Default `""`.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    ///
+    /// assert_eq!(Budget::builder().name("payments").build()?.name(), "payments");
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = name.into();
         self
@@ -99,6 +183,13 @@ impl BudgetBuilder {
     /// Where a number is not a number, negative, above its range, or below a thousandth but not zero; where a retry
     /// would cost nothing; and where the burst is zero without [`starting_empty`](Self::starting_empty), or below what
     /// one retry costs.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    ///
+    /// let error = Budget::builder().burst(0).build().unwrap_err();
+    /// assert_eq!(error.setting(), "burst");
+    /// ```
     pub fn build(self) -> Result<Budget, ConfigError> {
         if self.burst == 0 && !self.empty {
             return Err(ConfigError::new(

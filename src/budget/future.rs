@@ -13,6 +13,19 @@ pin_project! {
     /// The future of a [`BudgetService`](super::BudgetService).
     ///
     /// Dropping it drops the inner future.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    /// use tower_composure::budget::BudgetFuture;
+    /// use tower_composure::{Budget, BudgetLayer};
+    ///
+    /// let inner = service_fn(|id: u64| async move { Ok::<_, std::io::Error>(id) });
+    /// let mut service = BudgetLayer::new(Budget::default()).layer(inner);
+    /// let future: BudgetFuture<_> = service.ready().await?.call(7);
+    /// assert_eq!(future.await?, 7);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct BudgetFuture<F> {
         #[pin]

@@ -30,6 +30,13 @@ pub struct Budget {
 
 impl Budget {
     /// Starts with the defaults.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    ///
+    /// assert_eq!(Budget::builder().build()?.balance(), 20.0);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn builder() -> BudgetBuilder {
         BudgetBuilder::default()
     }
@@ -39,6 +46,15 @@ impl Budget {
     /// # Errors
     ///
     /// As [`BudgetBuilder::build`].
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    ///
+    /// let budget = Budget::new(0.1, 5)?;
+    /// assert_eq!(budget.balance(), 5.0);
+    /// assert!(Budget::new(-1.0, 5).is_err());
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn new(ratio: f64, burst: u32) -> Result<Self, ConfigError> {
         Self::builder().ratio(ratio).burst(burst).build()
     }
@@ -52,6 +68,15 @@ impl Budget {
     }
 
     /// Earns what one success earns. The retry layer does this; a caller that retries by hand may.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    ///
+    /// let budget = Budget::builder().starting_empty().build()?;
+    /// budget.deposit();
+    /// assert_eq!(budget.balance(), 0.1);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     #[inline(always)]
     pub fn deposit(&self) {
         self.shared.bucket.deposit();
@@ -59,6 +84,17 @@ impl Budget {
 
     /// Takes what a retry after this verdict costs, or nothing. It goes back when the withdrawal is dropped, unless it
     /// was [spent](Withdrawal::spend). The retry layer does this.
+    ///
+    /// ```
+    /// use tower_composure::{Budget, Verdict};
+    ///
+    /// let budget = Budget::new(0.1, 1)?;
+    /// let taken = budget.try_withdraw(Verdict::UNKNOWN).unwrap();
+    /// assert!(budget.try_withdraw(Verdict::UNKNOWN).is_none());
+    /// drop(taken); // the retry was not made
+    /// assert_eq!(budget.balance(), 1.0);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn try_withdraw(&self, after: Verdict) -> Option<Withdrawal> {
         self.lend().try_withdraw(after)
     }
@@ -70,36 +106,85 @@ impl Budget {
     }
 
     /// The tokens that are there now.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    ///
+    /// assert_eq!(Budget::default().balance(), 20.0);
+    /// ```
     pub fn balance(&self) -> f64 {
         tokens(self.shared.balance())
     }
 
     /// Whether it holds as much as it can.
+    ///
+    /// ```
+    /// use tower_composure::{Budget, Verdict};
+    ///
+    /// let budget = Budget::default();
+    /// assert!(budget.is_full());
+    /// budget.try_withdraw(Verdict::UNKNOWN).unwrap().spend();
+    /// assert!(!budget.is_full());
+    /// ```
     pub fn is_full(&self) -> bool {
         self.shared.balance() >= self.shared.bucket.cap()
     }
 
     /// Retries it has refused since it was made; where it only observes, those it would have refused.
+    ///
+    /// ```
+    /// use tower_composure::{Budget, Verdict};
+    ///
+    /// let budget = Budget::builder().starting_empty().build()?;
+    /// assert!(budget.try_withdraw(Verdict::UNKNOWN).is_none());
+    /// assert_eq!(budget.refused(), 1);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn refused(&self) -> u64 {
         self.shared.refused.load(Ordering::Relaxed)
     }
 
     /// The most it can hold, in tokens.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    ///
+    /// assert_eq!(Budget::default().burst(), 20.0);
+    /// ```
     pub fn burst(&self) -> f64 {
         tokens(self.shared.bucket.cap())
     }
 
     /// What one success earns, in tokens.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    ///
+    /// assert_eq!(Budget::default().ratio(), 0.1);
+    /// ```
     pub fn ratio(&self) -> f64 {
         tokens(self.shared.bucket.deposit_amount())
     }
 
     /// What each second earns, in tokens.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    ///
+    /// assert_eq!(Budget::builder().trickle(0.5).build()?.trickle(), 0.5);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn trickle(&self) -> f64 {
         tokens(self.shared.bucket.trickle())
     }
 
     /// The name it was given.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    ///
+    /// assert_eq!(Budget::default().name(), "");
+    /// ```
     pub fn name(&self) -> &str {
         &self.shared.terms.name
     }

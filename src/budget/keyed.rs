@@ -12,6 +12,17 @@ use crate::keyed::Budgets;
 impl BudgetLayer {
     /// Lends each request the budget of what it calls. `key` names that; requests without a name share the one for
     /// `""`. See [`keyed`](crate::keyed).
+    ///
+    /// ```
+    /// use tower_composure::keyed::Budgets;
+    /// use tower_composure::{Budget, BudgetLayer};
+    ///
+    /// struct Call { api: &'static str }
+    ///
+    /// let budgets = Budgets::new("apis", 100, Budget::builder())?;
+    /// let layer = BudgetLayer::keyed(budgets, |call: &Call| Some(call.api));
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn keyed<Req, F>(budgets: Budgets, key: F) -> KeyedBudgetLayer<F>
     where
         F: Fn(&Req) -> Option<&str>,
@@ -24,12 +35,38 @@ impl BudgetLayer {
 }
 
 /// Lends each request the budget of what it calls. From [`BudgetLayer::keyed`].
+///
+/// ```
+/// use tower_composure::budget::KeyedBudgetLayer;
+/// use tower_composure::keyed::Budgets;
+/// use tower_composure::{Budget, BudgetLayer};
+///
+/// let budgets = Budgets::new("hosts", 100, Budget::builder())?;
+/// let layer: KeyedBudgetLayer<_> = BudgetLayer::keyed(budgets, |host: &String| Some(host));
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 pub struct KeyedBudgetLayer<F> {
     budgets: Budgets,
     key: Arc<F>,
 }
 
 /// Lends each request the budget of what it calls. From [`BudgetLayer::keyed`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_composure::budget::KeyedBudgetService;
+/// use tower_composure::keyed::Budgets;
+/// use tower_composure::{Budget, BudgetLayer, Effect, RetryLayer};
+///
+/// let budgets = Budgets::new("hosts", 100, Budget::builder())?;
+/// let inner = service_fn(|_: &'static str| async { Err::<(), _>(std::io::Error::other("down")) });
+/// let service: KeyedBudgetService<_, _> =
+///     BudgetLayer::keyed(budgets.clone(), |host: &&str| Some(*host)).layer(RetryLayer::new(Effect::Read).layer(inner));
+/// service.oneshot("shop.test").await.unwrap_err();
+/// assert_eq!(budgets.get("shop.test").balance(), 17.0); // three retries
+/// # Ok(()) }
+/// ```
 pub struct KeyedBudgetService<S, F> {
     inner: S,
     budgets: Budgets,

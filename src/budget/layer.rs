@@ -5,6 +5,15 @@ use super::{Budget, BudgetService};
 /// Lends a budget to the retry layer below it. See the [module](crate::budget).
 ///
 /// The budget lives in the layer: all services made from it and all their clones share it.
+///
+/// ```
+/// use tower::ServiceBuilder;
+/// use tower_composure::{Budget, BudgetLayer, Effect, RetryLayer};
+///
+/// let layers = ServiceBuilder::new()
+///     .layer(BudgetLayer::new(Budget::default()))
+///     .layer(RetryLayer::new(Effect::Read));
+/// ```
 #[derive(Debug, Clone)]
 pub struct BudgetLayer {
     budget: Option<Budget>,
@@ -12,6 +21,13 @@ pub struct BudgetLayer {
 
 impl BudgetLayer {
     /// Lends this budget.
+    ///
+    /// ```
+    /// use tower_composure::{Budget, BudgetLayer};
+    ///
+    /// let layer = BudgetLayer::new(Budget::new(0.1, 20)?);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub const fn new(budget: Budget) -> Self {
         Self {
             budget: Some(budget),
@@ -19,6 +35,12 @@ impl BudgetLayer {
     }
 
     /// Lends nothing: the retries below are bounded by their attempts alone. Not recommended.
+    ///
+    /// ```
+    /// use tower_composure::BudgetLayer;
+    ///
+    /// let layer = BudgetLayer::no_budget();
+    /// ```
     pub const fn no_budget() -> Self {
         Self { budget: None }
     }

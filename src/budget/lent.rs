@@ -101,6 +101,14 @@ pub struct Withdrawal {
 
 impl Withdrawal {
     /// The retry has started: the tokens are gone.
+    ///
+    /// ```
+    /// use tower_composure::{Budget, Verdict};
+    ///
+    /// let budget = Budget::default();
+    /// budget.try_withdraw(Verdict::UNKNOWN).unwrap().spend();
+    /// assert_eq!(budget.balance(), 19.0);
+    /// ```
     pub fn spend(mut self) {
         self.lane = None;
     }

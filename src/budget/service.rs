@@ -7,6 +7,18 @@ use crate::context::Lending;
 use crate::rare::Slot;
 
 /// Lends a budget to the retry layer below it. See the [module](crate::budget).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_composure::budget::BudgetService;
+/// use tower_composure::{Budget, BudgetLayer};
+///
+/// let inner = service_fn(|id: u64| async move { Ok::<_, std::io::Error>(id) });
+/// let service: BudgetService<_> = BudgetLayer::new(Budget::default()).layer(inner);
+/// assert_eq!(service.oneshot(7).await?, 7);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct BudgetService<S> {
     inner: S,

@@ -33,12 +33,36 @@ impl BreakerOpen {
     }
 
     /// Looks for one in an error and in its sources.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use tower::{ServiceBuilder, ServiceExt};
+    /// use tower_composure::{BoxError, BreakerOpen, CircuitBreaker, CircuitBreakerLayer, Effect};
+    ///
+    /// let breaker = CircuitBreaker::default();
+    /// breaker.force_open();
+    /// let service = ServiceBuilder::new()
+    ///     .layer(CircuitBreakerLayer::new(breaker, Effect::Read))
+    ///     .service_fn(|()| async { Ok::<_, BoxError>(()) });
+    /// let error = service.oneshot(()).await.unwrap_err();
+    /// assert!(BreakerOpen::find(&*error).is_some());
+    /// # Ok(()) }
+    /// ```
     pub fn find<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Self> {
         see::find(error)
     }
 
     /// How long it will stay open: zero where it is half-open and may close at any moment, `Duration::MAX` where it
     /// stays open until it is told otherwise.
+    ///
+    /// ```
+    /// use tower_composure::BreakerOpen;
+    ///
+    /// /// For a header that tells the caller when to come back.
+    /// fn retry_after(open: &BreakerOpen) -> u64 {
+    ///     open.remaining().as_secs().max(1)
+    /// }
+    /// ```
     pub const fn remaining(&self) -> Duration {
         self.remaining
     }

@@ -16,6 +16,19 @@ pin_project! {
     /// The future of a [`CircuitBreakerService`](super::CircuitBreakerService).
     ///
     /// Dropping it drops the inner future and counts nothing; a probe gives its place back.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    /// use tower_composure::circuit_breaker::CircuitBreakerFuture;
+    /// use tower_composure::{CircuitBreaker, CircuitBreakerLayer, Effect};
+    ///
+    /// let inner = service_fn(|id: u64| async move { Ok::<_, std::io::Error>(id) });
+    /// let mut service = CircuitBreakerLayer::new(CircuitBreaker::default(), Effect::Read).layer(inner);
+    /// let future: CircuitBreakerFuture<_, _, _> = service.ready().await?.call(7);
+    /// assert_eq!(future.await?, 7);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct CircuitBreakerFuture<F, P, Req> {
         #[pin]

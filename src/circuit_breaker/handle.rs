@@ -40,6 +40,13 @@ pub struct CircuitBreaker {
 
 impl CircuitBreaker {
     /// Starts with the defaults.
+    ///
+    /// ```
+    /// use tower_composure::{CircuitBreaker, CircuitState};
+    ///
+    /// assert_eq!(CircuitBreaker::builder().build()?.state(), CircuitState::Closed);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn builder() -> CircuitBreakerBuilder {
         CircuitBreakerBuilder::default()
     }
@@ -53,16 +60,35 @@ impl CircuitBreaker {
     }
 
     /// What it does with calls now, computed from the clock. Looking takes no probe's place.
+    ///
+    /// ```
+    /// use tower_composure::{CircuitBreaker, CircuitState};
+    ///
+    /// assert_eq!(CircuitBreaker::default().state(), CircuitState::Closed);
+    /// ```
     pub fn state(&self) -> CircuitState {
         CircuitState::of(self.shared.machine.advance(&self.shared.around).phase)
     }
 
     /// The name it was given.
+    ///
+    /// ```
+    /// use tower_composure::CircuitBreaker;
+    ///
+    /// assert_eq!(CircuitBreaker::default().name(), "");
+    /// ```
     pub fn name(&self) -> &str {
         &self.shared.around.name
     }
 
     /// Everything there is to see of it, at one moment.
+    ///
+    /// ```
+    /// use tower_composure::CircuitBreaker;
+    ///
+    /// let metrics = CircuitBreaker::default().metrics();
+    /// assert_eq!((metrics.recorded(), metrics.failure_rate()), (0, None));
+    /// ```
     pub fn metrics(&self) -> CircuitMetrics {
         let Shared {
             machine,
@@ -85,17 +111,42 @@ impl CircuitBreaker {
     }
 
     /// Refuses every call until it is [reset](Self::reset) or [forced closed](Self::force_closed).
+    ///
+    /// ```
+    /// use tower_composure::{CircuitBreaker, CircuitState};
+    ///
+    /// let breaker = CircuitBreaker::default();
+    /// breaker.force_open(); // the dependency is being repaired
+    /// assert_eq!(breaker.state(), CircuitState::ForcedOpen);
+    /// ```
     pub fn force_open(&self) {
         self.force(Phase::ForcedOpen);
     }
 
     /// Lets every call through and keeps counting, until it is [reset](Self::reset) or
     /// [forced open](Self::force_open): it observes, and never refuses.
+    ///
+    /// ```
+    /// use tower_composure::{CircuitBreaker, CircuitState};
+    ///
+    /// let breaker = CircuitBreaker::default();
+    /// breaker.force_closed(); // its numbers are tried out before they bind
+    /// assert_eq!(breaker.state(), CircuitState::ForcedClosed);
+    /// ```
     pub fn force_closed(&self) {
         self.force(Phase::ForcedClosed);
     }
 
     /// Closed, with an empty window, whatever it was before. Calls that are under way count nowhere.
+    ///
+    /// ```
+    /// use tower_composure::{CircuitBreaker, CircuitState};
+    ///
+    /// let breaker = CircuitBreaker::default();
+    /// breaker.force_open();
+    /// breaker.reset();
+    /// assert_eq!(breaker.state(), CircuitState::Closed);
+    /// ```
     pub fn reset(&self) {
         self.force(Phase::Closed);
     }
@@ -111,6 +162,15 @@ impl CircuitBreaker {
     ///
     /// As [`CircuitBreakerBuilder::build`]; where the window or what is counted would change; and where more probes are
     /// asked for than there is room for, which is 16 or what it was built with. Then nothing changes.
+    ///
+    /// ```
+    /// use tower_composure::CircuitBreaker;
+    ///
+    /// let breaker = CircuitBreaker::default();
+    /// breaker.reconfigure(CircuitBreaker::builder().failure_rate(0.3))?;
+    /// assert!(breaker.reconfigure(CircuitBreaker::builder().window(50)).is_err());
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a builder is made for this one use"

@@ -15,6 +15,17 @@ use crate::ready::Ready;
 impl<P> CircuitBreakerLayer<P> {
     /// Puts each request behind the breaker of what it calls. `key` names that; requests without a name share the one
     /// for `""`. See [`keyed`](crate::keyed).
+    ///
+    /// ```
+    /// use tower_composure::keyed::CircuitBreakers;
+    /// use tower_composure::{CircuitBreaker, CircuitBreakerLayer, Effect};
+    ///
+    /// struct Call { api: &'static str }
+    ///
+    /// let breakers = CircuitBreakers::new("apis", 100, CircuitBreaker::builder())?;
+    /// let layer = CircuitBreakerLayer::keyed(breakers, Effect::Read, |call: &Call| Some(call.api));
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn keyed<Req, F>(
         breakers: CircuitBreakers,
         policy: P,
@@ -32,6 +43,17 @@ impl<P> CircuitBreakerLayer<P> {
 }
 
 /// Puts each request behind the breaker of what it calls. From [`CircuitBreakerLayer::keyed`].
+///
+/// ```
+/// use tower_composure::circuit_breaker::KeyedCircuitBreakerLayer;
+/// use tower_composure::keyed::CircuitBreakers;
+/// use tower_composure::{CircuitBreaker, CircuitBreakerLayer, Effect};
+///
+/// let breakers = CircuitBreakers::new("hosts", 100, CircuitBreaker::builder())?;
+/// let layer: KeyedCircuitBreakerLayer<_, _> =
+///     CircuitBreakerLayer::keyed(breakers, Effect::Read, |host: &String| Some(host));
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 pub struct KeyedCircuitBreakerLayer<P, F> {
     breakers: CircuitBreakers,
     policy: P,
@@ -39,6 +61,24 @@ pub struct KeyedCircuitBreakerLayer<P, F> {
 }
 
 /// A service whose requests are each behind the breaker of what they call. From [`CircuitBreakerLayer::keyed`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_composure::circuit_breaker::KeyedCircuitBreakerService;
+/// use tower_composure::keyed::CircuitBreakers;
+/// use tower_composure::{BoxError, BreakerOpen, CircuitBreaker, CircuitBreakerLayer, Effect};
+///
+/// let breakers = CircuitBreakers::new("hosts", 100, CircuitBreaker::builder())?;
+/// breakers.get("shop.test").force_open();
+/// let inner = service_fn(|host: &'static str| async move { Ok::<_, BoxError>(host) });
+/// let service: KeyedCircuitBreakerService<_, _, _> =
+///     CircuitBreakerLayer::keyed(breakers, Effect::Read, |host: &&str| Some(*host)).layer(inner);
+/// let error = service.clone().oneshot("shop.test").await.unwrap_err();
+/// assert!(BreakerOpen::find(&*error).is_some());
+/// assert_eq!(service.oneshot("bank.test").await?, "bank.test"); // has one of its own
+/// # Ok(()) }
+/// ```
 pub struct KeyedCircuitBreakerService<S, P, F> {
     inner: Ready<S>,
     breakers: CircuitBreakers,

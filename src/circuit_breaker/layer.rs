@@ -8,6 +8,14 @@ use super::{CircuitBreaker, CircuitBreakerService};
 ///
 /// The breaker lives in the layer: all services made from it and all their clones share it. The policy is cloned with
 /// each of them and into each call, as tower's policies are: it should be cheap to clone.
+///
+/// ```
+/// use tower_composure::{CircuitBreaker, CircuitBreakerLayer, Effect};
+///
+/// let breaker = CircuitBreaker::default();
+/// let layer = CircuitBreakerLayer::new(breaker.clone(), Effect::Read);
+/// assert_eq!(breaker.metrics().rejected(), 0); // the handle stays at hand
+/// ```
 #[derive(Clone)]
 pub struct CircuitBreakerLayer<P> {
     breaker: Option<CircuitBreaker>,
@@ -16,6 +24,12 @@ pub struct CircuitBreakerLayer<P> {
 
 impl<P> CircuitBreakerLayer<P> {
     /// A breaker, and the policy that says what an outcome means. Give it the policy of the retry below.
+    ///
+    /// ```
+    /// use tower_composure::{CircuitBreaker, CircuitBreakerLayer, Effect};
+    ///
+    /// let layer = CircuitBreakerLayer::new(CircuitBreaker::default(), Effect::Read);
+    /// ```
     pub const fn new(breaker: CircuitBreaker, policy: P) -> Self {
         Self::maybe(Some(breaker), policy)
     }

@@ -39,6 +39,12 @@ impl CircuitState {
     }
 
     /// The state's name in events and labels.
+    ///
+    /// ```
+    /// use tower_composure::CircuitState;
+    ///
+    /// assert_eq!(CircuitState::HalfOpen.as_str(), "half_open");
+    /// ```
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -84,17 +90,43 @@ impl Transition {
     }
 
     /// The state it left.
+    ///
+    /// ```
+    /// use tower_composure::circuit_breaker::Transition;
+    ///
+    /// fn has_just_opened(transition: &Transition) -> bool {
+    ///     transition.from().as_str() == "closed" && transition.to().as_str() == "open"
+    /// }
+    /// ```
     pub const fn from(&self) -> CircuitState {
         self.from
     }
 
     /// The state it entered.
+    ///
+    /// ```
+    /// use tower_composure::CircuitState;
+    /// use tower_composure::circuit_breaker::Transition;
+    ///
+    /// fn is_worth_a_page(transition: &Transition) -> bool {
+    ///     transition.to() == CircuitState::Open
+    /// }
+    /// ```
     pub const fn to(&self) -> CircuitState {
         self.to
     }
 
     /// How many states there have been, this one included. Transitions that follow each other closely may be told of
     /// by two threads in any order; this number puts them in theirs.
+    ///
+    /// ```
+    /// use tower_composure::circuit_breaker::Transition;
+    ///
+    /// /// In their order, whichever thread told of them first.
+    /// fn sort(transitions: &mut [Transition]) {
+    ///     transitions.sort_by_key(Transition::generation);
+    /// }
+    /// ```
     pub const fn generation(&self) -> u64 {
         self.generation
     }
@@ -124,51 +156,127 @@ pub struct CircuitMetrics {
 
 impl CircuitMetrics {
     /// What it does with calls.
+    ///
+    /// ```
+    /// use tower_composure::{CircuitBreaker, CircuitState};
+    ///
+    /// assert_eq!(CircuitBreaker::default().metrics().state(), CircuitState::Closed);
+    /// ```
     pub const fn state(&self) -> CircuitState {
         self.state
     }
 
     /// How many states there have been, this one included.
+    ///
+    /// ```
+    /// use tower_composure::CircuitBreaker;
+    ///
+    /// let breaker = CircuitBreaker::default();
+    /// let before = breaker.metrics().generation();
+    /// breaker.force_open();
+    /// assert_eq!(breaker.metrics().generation(), before + 1);
+    /// ```
     pub const fn generation(&self) -> u64 {
         self.generation
     }
 
     /// Outcomes in the window. A transition empties it.
+    ///
+    /// ```
+    /// use tower_composure::CircuitBreaker;
+    ///
+    /// assert_eq!(CircuitBreaker::default().metrics().recorded(), 0);
+    /// ```
     pub const fn recorded(&self) -> u32 {
         self.recorded
     }
 
     /// Failures among them.
+    ///
+    /// ```
+    /// use tower_composure::CircuitBreaker;
+    ///
+    /// assert_eq!(CircuitBreaker::default().metrics().failures(), 0);
+    /// ```
     pub const fn failures(&self) -> u32 {
         self.failures
     }
 
     /// Slow calls among them.
+    ///
+    /// ```
+    /// use tower_composure::CircuitBreaker;
+    ///
+    /// assert_eq!(CircuitBreaker::default().metrics().slow(), 0);
+    /// ```
     pub const fn slow(&self) -> u32 {
         self.slow
     }
 
     /// The share of failures, where there are outcomes.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use tower::{ServiceBuilder, ServiceExt};
+    /// use tower_composure::{CircuitBreaker, CircuitBreakerLayer, Effect};
+    ///
+    /// let breaker = CircuitBreaker::default();
+    /// let service = ServiceBuilder::new()
+    ///     .layer(CircuitBreakerLayer::new(breaker.clone(), Effect::Read))
+    ///     .service_fn(|fails: bool| async move { if fails { Err(std::io::Error::other("down")) } else { Ok(()) } });
+    /// service.clone().oneshot(false).await?;
+    /// service.oneshot(true).await.unwrap_err();
+    /// assert_eq!(breaker.metrics().failure_rate(), Some(0.5));
+    /// # Ok(()) }
+    /// ```
     pub fn failure_rate(&self) -> Option<f64> {
         self.rate(self.failures)
     }
 
     /// The share of slow calls, where there are outcomes.
+    ///
+    /// ```
+    /// use tower_composure::CircuitBreaker;
+    ///
+    /// assert_eq!(CircuitBreaker::default().metrics().slow_rate(), None); // nothing has been counted
+    /// ```
     pub fn slow_rate(&self) -> Option<f64> {
         self.rate(self.slow)
     }
 
     /// Failures since the last success.
+    ///
+    /// ```
+    /// use tower_composure::CircuitBreaker;
+    ///
+    /// assert_eq!(CircuitBreaker::default().metrics().consecutive_failures(), 0);
+    /// ```
     pub const fn consecutive_failures(&self) -> u64 {
         self.consecutive_failures
     }
 
     /// Calls it has refused since it was made.
+    ///
+    /// ```
+    /// use tower_composure::CircuitBreaker;
+    ///
+    /// assert_eq!(CircuitBreaker::default().metrics().rejected(), 0);
+    /// ```
     pub const fn rejected(&self) -> u64 {
         self.rejected
     }
 
     /// How long it will go on refusing: zero where it is not open, `Duration::MAX` where that has no end.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::CircuitBreaker;
+    ///
+    /// let breaker = CircuitBreaker::default();
+    /// assert_eq!(breaker.metrics().remaining(), Duration::ZERO);
+    /// breaker.force_open();
+    /// assert_eq!(breaker.metrics().remaining(), Duration::MAX);
+    /// ```
     pub const fn remaining(&self) -> Duration {
         self.remaining
     }

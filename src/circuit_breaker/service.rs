@@ -11,6 +11,19 @@ use crate::policy::{Policy, first_attempt};
 use crate::ready::Ready;
 
 /// A service behind a circuit breaker. See the [module](crate::circuit_breaker).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_composure::circuit_breaker::CircuitBreakerService;
+/// use tower_composure::{CircuitBreaker, CircuitBreakerLayer, Effect};
+///
+/// let inner = service_fn(|id: u64| async move { Ok::<_, std::io::Error>(id) });
+/// let service: CircuitBreakerService<_, _> =
+///     CircuitBreakerLayer::new(CircuitBreaker::default(), Effect::Read).layer(inner);
+/// assert_eq!(service.oneshot(7).await?, 7);
+/// # Ok(()) }
+/// ```
 pub struct CircuitBreakerService<S, P> {
     inner: Ready<S>,
     breaker: Option<CircuitBreaker>,

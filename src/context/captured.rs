@@ -47,6 +47,20 @@ pub struct CallContext {
 
 impl CallContext {
     /// Captures what is in scope here. Outside of any layer that is an empty context.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use tower::{ServiceBuilder, ServiceExt};
+    /// use tower_composure::{Attempt, BoxError, CallContext, Effect, RetryLayer};
+    ///
+    /// let service = ServiceBuilder::new().layer(RetryLayer::new(Effect::Read)).service_fn(|()| async {
+    ///     let context = CallContext::current();
+    ///     let task = tokio::spawn(context.scope(async { Attempt::current().unwrap().number() }));
+    ///     Ok::<_, BoxError>(task.await?)
+    /// });
+    /// assert_eq!(service.oneshot(()).await?, 1);
+    /// # Ok(()) }
+    /// ```
     pub fn current() -> Self {
         Self {
             deadline: cells::deadline(),
@@ -60,6 +74,17 @@ impl CallContext {
     ///
     /// A service that is called before the future is made is called outside: write
     /// `context.scope(async move { service.call(request).await })`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use tower_composure::{CallContext, IdempotencyKey};
+    ///
+    /// let key = IdempotencyKey::new("order-7")?;
+    /// let context = key.scope(async { CallContext::current() }).await;
+    /// let seen = context.scope(async { IdempotencyKey::current() }).await;
+    /// assert_eq!(seen.unwrap().as_str(), "order-7");
+    /// # Ok(()) }
+    /// ```
     pub fn scope<F>(self, future: F) -> Scoped<F> {
         Scoped {
             future,
@@ -98,6 +123,16 @@ pin_project! {
     /// A future that runs inside of a captured [`CallContext`]. From [`CallContext::scope`].
     ///
     /// Dropping it drops the future inside, outside of the scope.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use tower_composure::CallContext;
+    /// use tower_composure::context::Scoped;
+    ///
+    /// let future: Scoped<_> = CallContext::current().scope(async { 7 });
+    /// assert_eq!(future.await, 7);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct Scoped<F> {
         #[pin]

@@ -12,6 +12,16 @@ use crate::rare::Slot;
 
 pin_project! {
     /// A future with an idempotency key in scope. From [`IdempotencyKey::scope`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use tower_composure::IdempotencyKey;
+    /// use tower_composure::context::Keyed;
+    ///
+    /// let future: Keyed<_> = IdempotencyKey::random().scope(async { 7 });
+    /// assert_eq!(future.await, 7);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct Keyed<F> {
         #[pin]

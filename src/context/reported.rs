@@ -10,6 +10,16 @@ use crate::report::CallReport;
 
 pin_project! {
     /// A call together with its report. From [`CallReport::of`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use tower_composure::CallReport;
+    /// use tower_composure::context::Reported;
+    ///
+    /// let future: Reported<_> = CallReport::of(async { 7 });
+    /// assert_eq!(future.await, (7, None)); // no retry layer ran in it
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct Reported<F> {
         #[pin]

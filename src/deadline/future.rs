@@ -18,6 +18,20 @@ pin_project! {
     /// The future of a [`DeadlineService`](super::DeadlineService).
     ///
     /// Dropping it drops the inner future.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use std::time::Duration;
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    /// use tower_composure::DeadlineLayer;
+    /// use tower_composure::deadline::DeadlineFuture;
+    ///
+    /// let inner = service_fn(|id: u64| async move { Ok::<_, std::io::Error>(id) });
+    /// let mut service = DeadlineLayer::call(Duration::from_secs(8)).layer(inner);
+    /// let future: DeadlineFuture<_> = service.ready().await?.call(7);
+    /// assert_eq!(future.await?, 7);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct DeadlineFuture<F> {
         // None where the inner service was not called, and once the inner future was cut off.

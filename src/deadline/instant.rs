@@ -44,16 +44,43 @@ pub struct Deadline {
 
 impl Deadline {
     /// This long from now. A duration that cannot be represented (`Duration::MAX`) means no deadline.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use std::time::Duration;
+    /// use tower_composure::Deadline;
+    ///
+    /// assert_eq!(Deadline::after(Duration::from_secs(8)).remaining(), Duration::from_secs(8));
+    /// assert_eq!(Deadline::after(Duration::MAX).instant(), None);
+    /// # Ok(()) }
+    /// ```
     pub fn after(limit: Duration) -> Self {
         Self::of(clock::after(clock::now(), limit), Limit::Call)
     }
 
     /// At this instant of tokio's clock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use std::time::Duration;
+    /// use tokio::time::Instant;
+    /// use tower_composure::Deadline;
+    ///
+    /// let end = Instant::now() + Duration::from_secs(8);
+    /// assert_eq!(Deadline::at(end).instant(), Some(end));
+    /// # Ok(()) }
+    /// ```
     pub const fn at(instant: Instant) -> Self {
         Self::of(Some(instant), Limit::Call)
     }
 
     /// No deadline.
+    ///
+    /// ```
+    /// use tower_composure::Deadline;
+    ///
+    /// assert!(!Deadline::never().has_passed());
+    /// ```
     pub const fn never() -> Self {
         Self::of(None, Limit::Call)
     }
@@ -64,22 +91,63 @@ impl Deadline {
     }
 
     /// The deadline in scope: the nearest of all those above. `None` where there is none.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use std::time::Duration;
+    /// use tower::{ServiceBuilder, ServiceExt};
+    /// use tower_composure::{BoxError, Deadline, DeadlineLayer};
+    ///
+    /// let service = ServiceBuilder::new()
+    ///     .layer(DeadlineLayer::call(Duration::from_secs(8)))
+    ///     .service_fn(|()| async { Ok::<_, BoxError>(Deadline::current().unwrap().remaining()) });
+    /// assert_eq!(service.oneshot(()).await?, Duration::from_secs(8));
+    /// # Ok(()) }
+    /// ```
     pub fn current() -> Option<Self> {
         Some(context::deadline()).filter(|deadline| deadline.at.is_some())
     }
 
     /// The instant, or `None` for no deadline.
+    ///
+    /// ```
+    /// use tower_composure::Deadline;
+    ///
+    /// assert_eq!(Deadline::never().instant(), None);
+    /// ```
     #[inline(always)]
     pub const fn instant(&self) -> Option<Instant> {
         self.at
     }
 
     /// What is left of it now: zero when it has passed, `Duration::MAX` for no deadline.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use std::time::Duration;
+    /// use tower_composure::Deadline;
+    ///
+    /// let deadline = Deadline::after(Duration::from_secs(8));
+    /// tokio::time::advance(Duration::from_secs(3)).await;
+    /// assert_eq!(deadline.remaining(), Duration::from_secs(5));
+    /// # Ok(()) }
+    /// ```
     pub fn remaining(&self) -> Duration {
         self.remaining_at(clock::now())
     }
 
     /// Whether nothing is left of it now.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use std::time::Duration;
+    /// use tower_composure::Deadline;
+    ///
+    /// let deadline = Deadline::after(Duration::from_secs(8));
+    /// tokio::time::advance(Duration::from_secs(8)).await;
+    /// assert!(deadline.has_passed());
+    /// # Ok(()) }
+    /// ```
     pub fn has_passed(&self) -> bool {
         self.remaining().is_zero()
     }

@@ -10,6 +10,17 @@ use crate::context::Span;
 use crate::observer::{Observer, Watch};
 
 /// Ends a call or an attempt at a deadline. See the [module](crate::deadline).
+///
+/// ```
+/// use std::time::Duration;
+/// use tower::ServiceBuilder;
+/// use tower_composure::{DeadlineLayer, Effect, RetryLayer};
+///
+/// let layers = ServiceBuilder::new()
+///     .layer(DeadlineLayer::call(Duration::from_secs(8)))
+///     .layer(RetryLayer::new(Effect::Read))
+///     .layer(DeadlineLayer::attempt(Duration::from_secs(3)));
+/// ```
 #[derive(Debug, Clone)]
 pub struct DeadlineLayer {
     end: End,
@@ -42,16 +53,38 @@ impl End {
 impl DeadlineLayer {
     /// Each call through this layer ends at most this long after it began. `Duration::MAX` means no limit; a limit of
     /// zero has passed when the call begins.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::DeadlineLayer;
+    ///
+    /// let layer = DeadlineLayer::call(Duration::from_secs(8));
+    /// ```
     pub const fn call(limit: Duration) -> Self {
         Self::of(End::after(limit, Limit::Call))
     }
 
     /// Each attempt ends at most this long after it began, or with the call if that is sooner.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::DeadlineLayer;
+    ///
+    /// let layer = DeadlineLayer::attempt(Duration::from_secs(3));
+    /// ```
     pub const fn attempt(limit: Duration) -> Self {
         Self::of(End::after(limit, Limit::Attempt))
     }
 
     /// All calls through this layer end at this instant.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::{Deadline, DeadlineLayer};
+    ///
+    /// let whole_job = Deadline::after(Duration::from_secs(60));
+    /// let layer = DeadlineLayer::until(whole_job);
+    /// ```
     pub const fn until(deadline: Deadline) -> Self {
         Self::of(End::At(deadline))
     }
@@ -61,6 +94,14 @@ impl DeadlineLayer {
     }
 
     /// Who is told of each deadline that passes here, and under which name.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use tower_composure::{DeadlineLayer, TracingObserver};
+    ///
+    /// let layer = DeadlineLayer::call(Duration::from_secs(8)).observer("payments", Arc::new(TracingObserver::new()));
+    /// ```
     #[must_use]
     pub fn observer(
         mut self,

@@ -14,6 +14,19 @@ use crate::observer::Watch;
 use crate::ready::Ready;
 
 /// Ends a call or an attempt at a deadline. See the [module](crate::deadline).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use std::time::Duration;
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_composure::DeadlineLayer;
+/// use tower_composure::deadline::DeadlineService;
+///
+/// let inner = service_fn(|id: u64| async move { Ok::<_, std::io::Error>(id) });
+/// let service: DeadlineService<_> = DeadlineLayer::call(Duration::from_secs(8)).layer(inner);
+/// assert_eq!(service.oneshot(7).await?, 7);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct DeadlineService<S> {
     inner: Ready<S>,

@@ -14,6 +14,18 @@ pin_project! {
     /// The future of a [`FaultService`](super::FaultService).
     ///
     /// Dropping it drops the inner future, where there is one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    /// use tower_composure::fault::{FaultFuture, FaultLayer};
+    ///
+    /// let inner = service_fn(|id: u64| async move { Ok::<u64, std::io::Error>(id) });
+    /// let mut service = FaultLayer::builder().build()?.layer(inner);
+    /// let future: FaultFuture<_, _, _, _> = service.ready().await?.call(7);
+    /// assert_eq!(future.await?, 7);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct FaultFuture<S, Req, Res, E>
     where

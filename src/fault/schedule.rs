@@ -7,6 +7,18 @@ use std::time::Duration;
 use crate::error::ConfigError;
 
 /// A while in which some calls meet a fault.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_composure::fault::{FaultLayer, Window};
+///
+/// let second = Duration::from_secs(1);
+/// let layer = FaultLayer::<u64, u64, &str>::builder()
+///     .window(Window::between(10 * second, 40 * second).respond_with(|_| Err("down")))
+///     .window(Window::always().rate(0.03).lose_answer())
+///     .build()?;
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 pub struct Window<Req, Res, E> {
     start: Duration,
     end: Duration,
@@ -31,6 +43,13 @@ type Answer<Req, Res, E> = Arc<dyn Fn(&Req) -> Result<Res, E> + Send + Sync>;
 
 impl<Req, Res, E> Window<Req, Res, E> {
     /// From `start` until before `end`, counted from when the layer is built. `Duration::MAX` has no end.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::fault::Window;
+    ///
+    /// let window = Window::<u64, u64, &str>::between(Duration::from_secs(10), Duration::from_secs(40));
+    /// ```
     pub const fn between(start: Duration, end: Duration) -> Self {
         Self {
             start,
@@ -42,11 +61,23 @@ impl<Req, Res, E> Window<Req, Res, E> {
     }
 
     /// From the beginning, without an end.
+    ///
+    /// ```
+    /// use tower_composure::fault::Window;
+    ///
+    /// let window = Window::<u64, u64, &str>::always().hang();
+    /// ```
     pub const fn always() -> Self {
         Self::between(Duration::ZERO, Duration::MAX)
     }
 
     /// The share of calls that meet the fault, 0 to 1. Default 1.
+    ///
+    /// ```
+    /// use tower_composure::fault::Window;
+    ///
+    /// let window = Window::<u64, u64, &str>::always().rate(1.0 / 30.0).lose_answer();
+    /// ```
     #[must_use]
     pub const fn rate(mut self, rate: f64) -> Self {
         self.rate = rate;
@@ -54,6 +85,13 @@ impl<Req, Res, E> Window<Req, Res, E> {
     }
 
     /// How long the call is held before anything else happens to it. Default zero.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::fault::Window;
+    ///
+    /// let window = Window::<u64, u64, &str>::always().latency(Duration::from_millis(300));
+    /// ```
     #[must_use]
     pub const fn latency(mut self, latency: Duration) -> Self {
         self.latency = latency;
@@ -61,6 +99,12 @@ impl<Req, Res, E> Window<Req, Res, E> {
     }
 
     /// The service does not see the call, and there is never an answer.
+    ///
+    /// ```
+    /// use tower_composure::fault::Window;
+    ///
+    /// let window = Window::<u64, u64, &str>::always().rate(0.01).hang();
+    /// ```
     #[must_use]
     pub fn hang(mut self) -> Self {
         self.kind = Kind::Hang;
@@ -68,6 +112,12 @@ impl<Req, Res, E> Window<Req, Res, E> {
     }
 
     /// The service carries the call out, and its answer never comes.
+    ///
+    /// ```
+    /// use tower_composure::fault::Window;
+    ///
+    /// let window = Window::<u64, u64, &str>::always().rate(0.03).lose_answer();
+    /// ```
     #[must_use]
     pub fn lose_answer(mut self) -> Self {
         self.kind = Kind::LoseAnswer;
@@ -75,6 +125,12 @@ impl<Req, Res, E> Window<Req, Res, E> {
     }
 
     /// The service does not see the call; this answers it.
+    ///
+    /// ```
+    /// use tower_composure::fault::Window;
+    ///
+    /// let window = Window::always().respond_with(|id: &u64| if *id == 7 { Ok(0) } else { Err("down") });
+    /// ```
     #[must_use]
     pub fn respond_with<F>(mut self, answer: F) -> Self
     where
@@ -122,6 +178,13 @@ impl<Req, Res, E> Window<Req, Res, E> {
 #[cfg(feature = "http")]
 impl<A, B: Default, E> Window<::http::Request<A>, ::http::Response<B>, E> {
     /// The service does not see the call; an empty response of this status answers it.
+    ///
+    /// ```
+    /// use http::{Request, Response, StatusCode};
+    /// use tower_composure::fault::Window;
+    ///
+    /// let window = Window::<Request<()>, Response<()>, std::io::Error>::always().status(StatusCode::SERVICE_UNAVAILABLE);
+    /// ```
     #[must_use]
     pub fn status(self, status: ::http::StatusCode) -> Self {
         self.respond_with(move |_| {

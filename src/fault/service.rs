@@ -11,6 +11,17 @@ use super::schedule::Kind;
 use crate::ready::Ready;
 
 /// A service that meets faults on a schedule. See the [module](crate::fault).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_composure::fault::{FaultLayer, FaultService};
+///
+/// let inner = service_fn(|id: u64| async move { Ok::<u64, std::io::Error>(id) });
+/// let service: FaultService<_, _, _, _> = FaultLayer::builder().build()?.layer(inner);
+/// assert_eq!(service.oneshot(7).await?, 7);
+/// # Ok(()) }
+/// ```
 pub struct FaultService<S, Req, Res, E> {
     inner: Ready<S>,
     shared: Arc<Shared<Req, Res, E>>,

@@ -5,6 +5,14 @@ use ::http::StatusCode;
 /// How a gRPC call ended (gRPC, "Status codes and their use in gRPC").
 ///
 /// Numbers that nobody has defined are [`Unknown`](Self::Unknown), as everywhere in gRPC.
+///
+/// ```
+/// use tower_composure::grpc::Code;
+/// use tower_composure::{GrpcPolicy, Verdict};
+///
+/// // This server answers UNAVAILABLE before it does anything.
+/// let policy = GrpcPolicy::new().code(Code::Unavailable, Verdict::REFUSED);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Code {
@@ -68,6 +76,13 @@ impl Code {
     ];
 
     /// The code of this number.
+    ///
+    /// ```
+    /// use tower_composure::grpc::Code;
+    ///
+    /// assert_eq!(Code::from_number(14), Code::Unavailable);
+    /// assert_eq!(Code::from_number(99), Code::Unknown);
+    /// ```
     pub fn from_number(number: u64) -> Self {
         usize::try_from(number)
             .ok()
@@ -76,6 +91,12 @@ impl Code {
     }
 
     /// Its number.
+    ///
+    /// ```
+    /// use tower_composure::grpc::Code;
+    ///
+    /// assert_eq!(Code::Unavailable.number(), 14);
+    /// ```
     pub const fn number(self) -> u8 {
         self as u8
     }

@@ -18,6 +18,15 @@ use crate::verdict::Verdict;
 /// It works over any body and any error that is `'static`, and sees into the same errors as [`HttpPolicy`].
 ///
 /// Cheap to clone: clones share one table.
+///
+/// ```
+/// use tower_composure::{Effect, GrpcPolicy, Stack};
+///
+/// let policy = GrpcPolicy::new()
+///     .effect_fn(|path| if path.ends_with("/Look") { Effect::Read } else { Effect::Write });
+/// let stack = Stack::builder(policy).dependency("payments").build()?;
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 #[derive(Clone)]
 pub struct GrpcPolicy {
     rules: Arc<Rules>,
@@ -36,6 +45,14 @@ type EffectOfPath = Arc<dyn Fn(&str) -> Effect + Send + Sync>;
 
 impl GrpcPolicy {
     /// The table of the [module](crate::grpc): every method is a write, and keys are not honoured.
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use tower_composure::{Effect, GrpcPolicy, Policy};
+    ///
+    /// let policy: &dyn Policy<Request<()>, Response<()>, std::io::Error> = &GrpcPolicy::new();
+    /// assert_eq!(policy.effect(&Request::new(())), Effect::Write);
+    /// ```
     pub fn new() -> Self {
         let rules = Rules {
             codes: [None; Code::COUNT],
@@ -55,6 +72,13 @@ impl GrpcPolicy {
 
     /// What a code means for this server. Pushback beside it still counts; a hint in the verdict is used where there is
     /// none.
+    ///
+    /// ```
+    /// use tower_composure::grpc::Code;
+    /// use tower_composure::{GrpcPolicy, Verdict};
+    ///
+    /// let policy = GrpcPolicy::new().code(Code::ResourceExhausted, Verdict::UNKNOWN); // runs out half way
+    /// ```
     #[must_use]
     pub fn code(mut self, code: Code, verdict: Verdict) -> Self {
         if let Some(known) = self.rules().codes.get_mut(usize::from(code.number())) {
@@ -84,6 +108,12 @@ impl GrpcPolicy {
 
     /// States that the server honours idempotency keys in its metadata: a write that carries one is then an
     /// [`IdempotentWrite`](Effect::IdempotentWrite). Default no.
+    ///
+    /// ```
+    /// use tower_composure::GrpcPolicy;
+    ///
+    /// let policy = GrpcPolicy::new().server_honours_keys(true);
+    /// ```
     #[must_use]
     pub fn server_honours_keys(mut self, honours: bool) -> Self {
         self.rules().honours_keys = honours;
@@ -91,6 +121,13 @@ impl GrpcPolicy {
     }
 
     /// The metadata that a key is found in. Default `idempotency-key`.
+    ///
+    /// ```
+    /// use http::HeaderName;
+    /// use tower_composure::GrpcPolicy;
+    ///
+    /// let policy = GrpcPolicy::new().key_header(HeaderName::from_static("x-request-key"));
+    /// ```
     #[must_use]
     pub fn key_header(self, header: HeaderName) -> Self {
         self.with_http(|http| http.key_header(header))
@@ -98,6 +135,15 @@ impl GrpcPolicy {
 
     /// Lets the policy see into an error type that is not boxed, such as a channel's own. See
     /// [`HttpPolicy::see`](crate::HttpPolicy::see).
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// use tower_composure::GrpcPolicy;
+    ///
+    /// struct ChannelError(std::io::Error);
+    ///
+    /// let policy = GrpcPolicy::new().see(|error: &ChannelError| Some(&error.0 as &(dyn Error + 'static)));
+    /// ```
     #[must_use]
     pub fn see<E: 'static>(self, look: fn(&E) -> Option<&(dyn Error + 'static)>) -> Self {
         self.with_http(|http| http.see(look))

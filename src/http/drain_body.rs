@@ -55,6 +55,14 @@ pub struct DrainBody {
 
 impl DrainBody {
     /// Up to 64 KiB and 100 ms.
+    ///
+    /// ```
+    /// use tower_composure::http::DrainBody;
+    /// use tower_composure::{HttpPolicy, Stack};
+    ///
+    /// let stack = Stack::builder(HttpPolicy::new()).release(DrainBody::new()).build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub const fn new() -> Self {
         Self {
             max_bytes: 64 * 1024,
@@ -63,6 +71,12 @@ impl DrainBody {
     }
 
     /// The most bytes that are read. Default 64 KiB; with 0, only a body that turns out empty is read to its end.
+    ///
+    /// ```
+    /// use tower_composure::http::DrainBody;
+    ///
+    /// let drain = DrainBody::new().max_bytes(8 * 1024);
+    /// ```
     #[must_use]
     pub const fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
@@ -71,6 +85,13 @@ impl DrainBody {
 
     /// The most time that is spent. Default 100 ms; with zero, only what the body gives in one poll. `Duration::MAX`
     /// is no bound but the call's deadline.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::http::DrainBody;
+    ///
+    /// let drain = DrainBody::new().max_time(Duration::from_millis(20));
+    /// ```
     #[must_use]
     pub const fn max_time(mut self, time: Duration) -> Self {
         self.max_time = time;
@@ -116,6 +137,22 @@ fn is_closing(headers: &HeaderMap) -> bool {
 
 pin_project! {
     /// The future of a [`DrainBody`]. Dropping it drops the body.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use http::Response;
+    /// use http_body_util::StreamBody;
+    /// use tower_composure::http::{DrainBody, Draining};
+    /// use tower_composure::retry::Release;
+    ///
+    /// // Nothing to wait for where the body is empty.
+    /// let response = Response::new(http_body_util::Empty::<&'static [u8]>::new());
+    /// let draining: Option<Draining<_>> = DrainBody::new().release(response);
+    /// if let Some(draining) = draining {
+    ///     draining.await;
+    /// }
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct Draining<B> {
         #[pin]

@@ -22,6 +22,16 @@ use crate::{clock, see};
 /// [`recognise`](Self::recognise), and one that is not is `Unknown`.
 ///
 /// Cheap to clone: clones share one table.
+///
+/// ```
+/// use http::StatusCode;
+/// use tower_composure::{HttpPolicy, Stack, Verdict};
+///
+/// // This server says 503 before it does anything.
+/// let policy = HttpPolicy::new().status(StatusCode::SERVICE_UNAVAILABLE, Verdict::REFUSED);
+/// let stack = Stack::builder(policy).dependency("payments").build()?;
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 #[derive(Clone)]
 pub struct HttpPolicy {
     rules: Arc<Rules>,
@@ -48,6 +58,12 @@ type Type = Arc<dyn Fn(&(dyn Error + 'static)) -> Option<Verdict> + Send + Sync>
 
 impl HttpPolicy {
     /// The table of the [module](crate::http); keys are not honoured.
+    ///
+    /// ```
+    /// use tower_composure::{HttpPolicy, RetryLayer};
+    ///
+    /// let layer = RetryLayer::new(HttpPolicy::new());
+    /// ```
     pub fn new() -> Self {
         let rules = Rules {
             statuses: Vec::new(),
@@ -83,6 +99,13 @@ impl HttpPolicy {
     }
 
     /// What a method does on this server.
+    ///
+    /// ```
+    /// use http::Method;
+    /// use tower_composure::{Effect, HttpPolicy};
+    ///
+    /// let policy = HttpPolicy::new().method(Method::POST, Effect::Read); // a search
+    /// ```
     #[must_use]
     pub fn method(mut self, method: Method, effect: Effect) -> Self {
         let methods = &mut self.rules().methods;
@@ -93,6 +116,10 @@ impl HttpPolicy {
 
     /// States that the server honours idempotency keys: a write that carries one is then an
     /// [`IdempotentWrite`](Effect::IdempotentWrite). Default no: a general client cannot assume it.
+    ///
+    /// ```
+    /// let policy = tower_composure::HttpPolicy::new().server_honours_keys(true);
+    /// ```
     #[must_use]
     pub fn server_honours_keys(mut self, honours: bool) -> Self {
         self.rules().honours_keys = honours;
@@ -131,6 +158,12 @@ impl HttpPolicy {
 
     /// How this server says when a quota comes back, beyond `Retry-After`. Of several the longest wait counts. Default
     /// none.
+    ///
+    /// ```
+    /// use tower_composure::{HttpPolicy, http::Dialect};
+    ///
+    /// let policy = HttpPolicy::new().dialect(Dialect::RateLimit);
+    /// ```
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.rules().dialects.push(dialect);
@@ -139,6 +172,13 @@ impl HttpPolicy {
 
     /// The header a key is found in. Default `idempotency-key`. A header without a value is no key, nor is an empty
     /// string in quotes.
+    ///
+    /// ```
+    /// use http::HeaderName;
+    /// use tower_composure::HttpPolicy;
+    ///
+    /// let policy = HttpPolicy::new().key_header(HeaderName::from_static("x-request-key"));
+    /// ```
     #[must_use]
     pub fn key_header(mut self, header: HeaderName) -> Self {
         self.rules().key_header = header;
@@ -149,6 +189,10 @@ impl HttpPolicy {
     /// (301, 302 and 303). Default no, because reqwest does. A connection that was never made is `Refused` only then:
     /// otherwise it may have been the second one, after the first server had carried the request out. See
     /// [`http::reqwest`](crate::http::reqwest#redirects).
+    ///
+    /// ```
+    /// let policy = tower_composure::HttpPolicy::new().redirects_keep_method(true);
+    /// ```
     #[cfg(feature = "reqwest")]
     #[must_use]
     pub fn redirects_keep_method(mut self, keep: bool) -> Self {
@@ -214,6 +258,13 @@ impl HttpPolicy {
 
     /// The wall clock that a date in `Retry-After` is compared with where the response has no `Date`.
     /// A time in a [`Dialect`] likewise. For tests.
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use tower_composure::HttpPolicy;
+    ///
+    /// let policy = HttpPolicy::new().wall_clock(|| SystemTime::UNIX_EPOCH);
+    /// ```
     #[must_use]
     pub fn wall_clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.rules().wall = Arc::new(now);

@@ -12,6 +12,15 @@ use crate::verdict::Verdict;
 /// An [`HttpPolicy`] and a closure that looks again at each response. Made by [`HttpPolicy::refine`].
 ///
 /// Cheap to clone where the closure is.
+///
+/// ```
+/// use http::Response;
+/// use tower_composure::http::Refined;
+/// use tower_composure::{HttpPolicy, RetryLayer};
+///
+/// let policy: Refined<_> = HttpPolicy::new().refine(|_: &Response<Vec<u8>>, verdict| verdict);
+/// let layer = RetryLayer::new(policy);
+/// ```
 #[derive(Clone)]
 pub struct Refined<F> {
     policy: HttpPolicy,

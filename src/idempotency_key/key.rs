@@ -7,6 +7,15 @@ use crate::context::{self, Keyed};
 /// A key that identifies one logical call, whatever its number of attempts.
 ///
 /// Its `Debug` does not show it: keys are what a server tells one customer's payment from another's by.
+///
+/// ```
+/// use tower_composure::IdempotencyKey;
+///
+/// let key = IdempotencyKey::new("order-4711")?;
+/// assert_eq!(key.as_str(), "order-4711");
+/// assert!(!format!("{key:?}").contains("4711"));
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey(Arc<str>);
 
@@ -33,6 +42,13 @@ impl IdempotencyKey {
     }
 
     /// A random UUID (version 4), as the draft recommends (§2.2).
+    ///
+    /// ```
+    /// use tower_composure::IdempotencyKey;
+    ///
+    /// assert_eq!(IdempotencyKey::random().as_str().len(), 36);
+    /// assert_ne!(IdempotencyKey::random(), IdempotencyKey::random());
+    /// ```
     pub fn random() -> Self {
         let mut buffer = uuid::Uuid::encode_buffer();
         let text: &str = uuid::Uuid::new_v4().hyphenated().encode_lower(&mut buffer);
@@ -40,6 +56,15 @@ impl IdempotencyKey {
     }
 
     /// The key in scope: that of the tool call or the request above. Looking does not take it.
+    ///
+    /// ```
+    /// use tower_composure::IdempotencyKey;
+    ///
+    /// /// For a signer or an SDK further down that sends keys by itself.
+    /// fn key_to_send() -> String {
+    ///     IdempotencyKey::current().unwrap_or_else(IdempotencyKey::random).as_str().to_owned()
+    /// }
+    /// ```
     pub fn current() -> Option<Self> {
         context::key().map(|key| key.key().clone())
     }
@@ -61,6 +86,13 @@ impl IdempotencyKey {
     }
 
     /// The key itself.
+    ///
+    /// ```
+    /// use tower_composure::IdempotencyKey;
+    ///
+    /// assert_eq!(IdempotencyKey::new("order-7")?.as_str(), "order-7");
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -63,10 +63,25 @@ impl KeyFormat {
 )]
 pub trait MakeKey<Req> {
     /// A key for this request.
+    ///
+    /// ```
+    /// use http::Request;
+    /// use tower_composure::IdempotencyKey;
+    /// use tower_composure::idempotency_key::{MakeKey, RandomKey};
+    ///
+    /// let key: IdempotencyKey = RandomKey.make_key(&Request::new(()));
+    /// ```
     fn make_key(&self, request: &Req) -> IdempotencyKey;
 }
 
 /// A random UUID for each call. The default.
+///
+/// ```
+/// use tower_composure::IdempotencyKeyLayer;
+/// use tower_composure::idempotency_key::RandomKey;
+///
+/// let layer: IdempotencyKeyLayer<RandomKey> = IdempotencyKeyLayer::new();
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RandomKey;
 
@@ -86,6 +101,13 @@ where
 }
 
 /// Gives each write one idempotency key. See the [module](crate::idempotency_key).
+///
+/// ```
+/// use tower_composure::{HttpPolicy, IdempotencyKeyLayer, Stack};
+///
+/// let stack = Stack::builder(HttpPolicy::new()).idempotency_key(IdempotencyKeyLayer::new()).build()?;
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 pub struct IdempotencyKeyLayer<M = RandomKey> {
     pub(super) config: Arc<Config<M>>,
 }
@@ -101,6 +123,12 @@ pub(super) struct Config<M> {
 impl IdempotencyKeyLayer {
     /// A raw UUID in `idempotency-key`, on POST and PATCH: the methods that are not idempotent by themselves
     /// (RFC 9110 §9.2.2).
+    ///
+    /// ```
+    /// use tower_composure::IdempotencyKeyLayer;
+    ///
+    /// let layer = IdempotencyKeyLayer::new();
+    /// ```
     pub fn new() -> Self {
         Self::of(Config {
             header: crate::http::IDEMPOTENCY_KEY,
@@ -127,6 +155,15 @@ impl<M> IdempotencyKeyLayer<M> {
 
     /// The header. Default `idempotency-key`. Give the policy the same one
     /// ([`HttpPolicy::key_header`](crate::HttpPolicy::key_header)).
+    ///
+    /// ```
+    /// use http::HeaderName;
+    /// use tower_composure::{HttpPolicy, IdempotencyKeyLayer};
+    ///
+    /// let header = HeaderName::from_static("x-request-key");
+    /// let policy = HttpPolicy::new().key_header(header.clone());
+    /// let layer = IdempotencyKeyLayer::new().header(header);
+    /// ```
     #[must_use]
     pub fn header(self, header: HeaderName) -> Self
     where
@@ -137,6 +174,12 @@ impl<M> IdempotencyKeyLayer<M> {
     }
 
     /// How the key is written. Default [`KeyFormat::Raw`].
+    ///
+    /// ```
+    /// use tower_composure::{IdempotencyKeyLayer, KeyFormat};
+    ///
+    /// let layer = IdempotencyKeyLayer::new().format(KeyFormat::Structured);
+    /// ```
     #[must_use]
     pub fn format(self, format: KeyFormat) -> Self
     where
@@ -147,6 +190,13 @@ impl<M> IdempotencyKeyLayer<M> {
     }
 
     /// The methods whose requests get a key. Default POST and PATCH.
+    ///
+    /// ```
+    /// use http::Method;
+    /// use tower_composure::IdempotencyKeyLayer;
+    ///
+    /// let layer = IdempotencyKeyLayer::new().methods([Method::POST, Method::PUT]);
+    /// ```
     #[must_use]
     pub fn methods(self, methods: impl IntoIterator<Item = Method>) -> Self
     where
@@ -160,6 +210,13 @@ impl<M> IdempotencyKeyLayer<M> {
     }
 
     /// Who is told whether a request goes with a key of its caller's or with a new one, and under which name.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tower_composure::{IdempotencyKeyLayer, TracingObserver};
+    ///
+    /// let layer = IdempotencyKeyLayer::new().observer("payments", Arc::new(TracingObserver::new()));
+    /// ```
     #[must_use]
     pub fn observer(self, dependency: impl Into<Arc<str>>, observer: Arc<dyn Observer>) -> Self
     where
@@ -172,6 +229,15 @@ impl<M> IdempotencyKeyLayer<M> {
 
     /// What makes a key, where neither the request nor the scope has one. It must give the same key for what is the
     /// same to the caller, and another for what is not.
+    ///
+    /// ```
+    /// use http::Request;
+    /// use tower_composure::{IdempotencyKey, IdempotencyKeyLayer};
+    ///
+    /// let layer = IdempotencyKeyLayer::new().key_fn(|request: &Request<String>| {
+    ///     IdempotencyKey::new(request.uri().path()).unwrap_or_else(|_| IdempotencyKey::random())
+    /// });
+    /// ```
     #[must_use]
     pub fn key_fn<Req, F>(self, make: F) -> IdempotencyKeyLayer<F>
     where

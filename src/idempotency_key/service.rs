@@ -11,6 +11,21 @@ use crate::context;
 use crate::http::{Head, is_given};
 
 /// Gives each write one idempotency key. See the [module](crate::idempotency_key).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use http::{Request, Response};
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_composure::IdempotencyKeyLayer;
+/// use tower_composure::idempotency_key::{IdempotencyKeyService, RandomKey};
+///
+/// let client = service_fn(|request: Request<()>| async move {
+///     Ok::<_, std::io::Error>(Response::new(request.headers().contains_key("idempotency-key")))
+/// });
+/// let service: IdempotencyKeyService<_, RandomKey> = IdempotencyKeyLayer::new().layer(client);
+/// assert!(service.oneshot(Request::post("/charges").body(())?).await?.into_body());
+/// # Ok(()) }
+/// ```
 pub struct IdempotencyKeyService<S, M> {
     inner: S,
     config: Arc<Config<M>>,

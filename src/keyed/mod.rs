@@ -67,6 +67,34 @@ use crate::circuit_breaker::{CircuitBreaker, CircuitBreakerBuilder};
 use crate::error::ConfigError;
 
 /// What a registry makes of a key, and when it may forget it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tower_composure::ConfigError;
+/// use tower_composure::keyed::{Recipe, Registry};
+///
+/// /// A counter for each key, kept while somebody else holds it.
+/// struct Counters;
+///
+/// impl Recipe for Counters {
+///     type Made = Arc<str>;
+///
+///     fn make(&self, name: Arc<str>) -> Result<Arc<str>, ConfigError> {
+///         Ok(name)
+///     }
+///
+///     fn is_in_use(made: &Arc<str>) -> bool {
+///         Arc::strong_count(made) > 1
+///     }
+///
+///     fn is_marked(_: &Arc<str>) -> bool {
+///         false
+///     }
+/// }
+///
+/// assert_eq!(&*Registry::new("counters", 10, Counters)?.get("shop.test"), "shop.test");
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a registry cannot make one `{Self}` for each key",
     label = "not a recipe",
@@ -81,21 +109,69 @@ pub trait Recipe {
     /// # Errors
     ///
     /// Where the recipe's settings contradict each other.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    /// use tower_composure::keyed::Recipe;
+    ///
+    /// assert_eq!(Budget::builder().make("shop.test".into())?.name(), "shop.test");
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     fn make(&self, name: Arc<str>) -> Result<Self::Made, ConfigError>;
 
     /// Whether somebody beside the registry holds it.
+    ///
+    /// ```
+    /// use tower_composure::CircuitBreaker;
+    /// use tower_composure::circuit_breaker::CircuitBreakerBuilder;
+    /// use tower_composure::keyed::Recipe;
+    ///
+    /// let breaker = CircuitBreaker::default();
+    /// assert!(!CircuitBreakerBuilder::is_in_use(&breaker));
+    /// let held = breaker.clone();
+    /// assert!(CircuitBreakerBuilder::is_in_use(&breaker));
+    /// ```
     fn is_in_use(made: &Self::Made) -> bool;
 
     /// Whether it knows something that a new one would not.
+    ///
+    /// ```
+    /// use tower_composure::budget::BudgetBuilder;
+    /// use tower_composure::keyed::Recipe;
+    /// use tower_composure::{Budget, Verdict};
+    ///
+    /// let budget = Budget::default();
+    /// assert!(!BudgetBuilder::is_marked(&budget));
+    /// budget.try_withdraw(Verdict::UNKNOWN).unwrap().spend();
+    /// assert!(BudgetBuilder::is_marked(&budget));
+    /// ```
     fn is_marked(made: &Self::Made) -> bool;
 
     /// Whether it must be kept however long nobody has used it.
+    ///
+    /// ```
+    /// use tower_composure::CircuitBreaker;
+    /// use tower_composure::circuit_breaker::CircuitBreakerBuilder;
+    /// use tower_composure::keyed::Recipe;
+    ///
+    /// let breaker = CircuitBreaker::default();
+    /// breaker.force_open();
+    /// assert!(CircuitBreakerBuilder::must_stay(&breaker));
+    /// ```
     fn must_stay(made: &Self::Made) -> bool {
         let _ = made;
         false
     }
 
     /// The longest for which what it knows matters.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::Budget;
+    /// use tower_composure::keyed::Recipe;
+    ///
+    /// assert_eq!(Budget::builder().memory(), Duration::from_secs(600));
+    /// ```
     fn memory(&self) -> Duration {
         Duration::from_secs(600)
     }

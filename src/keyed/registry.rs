@@ -15,13 +15,41 @@ use crate::error::ConfigError;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A budget for each key. See the [module](crate::keyed).
+///
+/// ```
+/// use tower_composure::Budget;
+/// use tower_composure::keyed::Budgets;
+///
+/// let budgets = Budgets::new("hosts", 100, Budget::builder().burst(5))?;
+/// assert_eq!(budgets.get("shop.test").balance(), 5.0);
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 pub type Budgets = Registry<BudgetBuilder>;
 
 /// A breaker for each key. See the [module](crate::keyed).
+///
+/// ```
+/// use tower_composure::CircuitBreaker;
+/// use tower_composure::keyed::CircuitBreakers;
+///
+/// let breakers = CircuitBreakers::new("hosts", 100, CircuitBreaker::builder())?;
+/// breakers.get("shop.test").force_open();
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 pub type CircuitBreakers = Registry<CircuitBreakerBuilder>;
 
 /// One of a kind for each key, made as keys appear and bounded in number. Clones share it. See the
 /// [module](crate::keyed).
+///
+/// ```
+/// use tower_composure::Budget;
+/// use tower_composure::budget::BudgetBuilder;
+/// use tower_composure::keyed::Registry;
+///
+/// let budgets: Registry<BudgetBuilder> = Registry::new("hosts", 100, Budget::builder())?;
+/// assert_eq!(budgets.get("shop.test").name(), "shop.test");
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 pub struct Registry<R: Recipe> {
     shared: Arc<Shared<R>>,
 }
@@ -54,6 +82,14 @@ impl<R: Recipe> Registry<R> {
     /// # Errors
     ///
     /// Where the capacity is zero, or what the recipe says contradicts itself.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    /// use tower_composure::keyed::Budgets;
+    ///
+    /// assert!(Budgets::new("hosts", 100, Budget::builder()).is_ok());
+    /// assert!(Budgets::new("hosts", 0, Budget::builder()).is_err());
+    /// ```
     pub fn new(name: impl Into<Arc<str>>, capacity: usize, recipe: R) -> Result<Self, ConfigError> {
         let error = |reason: &str| ConfigError::new("capacity", format!("{capacity} {reason}"));
         if capacity == 0 {
@@ -85,11 +121,28 @@ impl<R: Recipe> Registry<R> {
     }
 
     /// The name it was given.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    /// use tower_composure::keyed::Budgets;
+    ///
+    /// assert_eq!(Budgets::new("hosts", 100, Budget::builder())?.name(), "hosts");
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
     /// The one for a key, made where there is none.
+    ///
+    /// ```
+    /// use tower_composure::CircuitBreaker;
+    /// use tower_composure::keyed::CircuitBreakers;
+    ///
+    /// let breakers = CircuitBreakers::new("hosts", 100, CircuitBreaker::builder())?;
+    /// breakers.get("shop.test").force_open(); // the same one as the layer's
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn get(&self, key: &str) -> R::Made {
         let shared = &*self.shared;
         if let Some(entry) = shared.cache.get(key) {
@@ -110,27 +163,75 @@ impl<R: Recipe> Registry<R> {
     }
 
     /// The one for a key, where there is one. Looking is no use.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    /// use tower_composure::keyed::Budgets;
+    ///
+    /// let budgets = Budgets::new("hosts", 100, Budget::builder())?;
+    /// assert!(budgets.find("shop.test").is_none());
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn find(&self, key: &str) -> Option<R::Made> {
         self.shared.cache.peek(key).map(|entry| entry.made)
     }
 
     /// All keys and what there is for them, for a dashboard. In no order.
+    ///
+    /// ```
+    /// use tower_composure::CircuitBreaker;
+    /// use tower_composure::keyed::CircuitBreakers;
+    ///
+    /// let breakers = CircuitBreakers::new("hosts", 100, CircuitBreaker::builder())?;
+    /// breakers.get("shop.test");
+    /// for (host, breaker) in breakers.list() {
+    ///     println!("{host}: {}", breaker.state().as_str());
+    /// }
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn list(&self) -> Vec<(String, R::Made)> {
         let entries = self.shared.cache.iter();
         entries.map(|(key, entry)| (key, entry.made)).collect()
     }
 
     /// How many keys there are.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    /// use tower_composure::keyed::Budgets;
+    ///
+    /// let budgets = Budgets::new("hosts", 100, Budget::builder())?;
+    /// budgets.get("shop.test");
+    /// assert_eq!(budgets.len(), 1);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.shared.cache.len()
     }
 
     /// Whether there is no key.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    /// use tower_composure::keyed::Budgets;
+    ///
+    /// assert!(Budgets::new("hosts", 100, Budget::builder())?.is_empty());
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.shared.cache.is_empty()
     }
 
     /// What keys share that there was no room for.
+    ///
+    /// ```
+    /// use tower_composure::Budget;
+    /// use tower_composure::keyed::Budgets;
+    ///
+    /// let budgets = Budgets::new("hosts", 100, Budget::builder())?;
+    /// assert!(budgets.overflow().is_full()); // nobody had to share it
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn overflow(&self) -> R::Made {
         self.shared.overflow.clone()
     }

@@ -24,6 +24,14 @@ const OTHER: &str = "(other)";
 ///
 /// Cost: an event is a few atomic operations of the recorder. The handles of a dependency are made once, with the first
 /// event or with [`register`](Self::register); finding them compares names, takes no lock and allocates nothing.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tower_composure::{Effect, MetricsObserver, Stack};
+///
+/// let stack = Stack::builder(Effect::Read).dependency("prices").observer(Arc::new(MetricsObserver::new())).build()?;
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 pub struct MetricsObserver {
     first: Link,
 }
@@ -38,6 +46,12 @@ struct Node {
 
 impl MetricsObserver {
     /// Describes the metrics to the recorder that is installed.
+    ///
+    /// ```
+    /// use tower_composure::MetricsObserver;
+    ///
+    /// let metrics = MetricsObserver::new(); // after the recorder has been installed
+    /// ```
     #[expect(
         clippy::new_without_default,
         reason = "it speaks to the recorder, which no default should"
@@ -48,18 +62,39 @@ impl MetricsObserver {
     }
 
     /// Makes the metrics of a dependency now, at zero, so that they are there before its first call.
+    ///
+    /// ```
+    /// use tower_composure::MetricsObserver;
+    ///
+    /// MetricsObserver::new().register("payments");
+    /// ```
     pub fn register(&self, dependency: &str) {
         self.of(dependency);
     }
 
     /// Shows what a budget holds now. Events show it when it changes; what they cannot show is how it starts, and
     /// what a trickle adds while nobody calls. Call it when the stack is made, or before each scrape.
+    ///
+    /// ```
+    /// use tower_composure::{Budget, MetricsObserver};
+    ///
+    /// let budget = Budget::default();
+    /// MetricsObserver::new().observe_budget("payments", &budget);
+    /// ```
     pub fn observe_budget(&self, dependency: &str, budget: &Budget) {
         self.of(dependency).show_tokens(budget.balance());
     }
 
     /// Shows the state that a breaker is in now, under its own name. Events show each transition; what they cannot show
     /// is how it starts. Call it when the breaker is made or takes the place of another one, or before each scrape.
+    ///
+    /// ```
+    /// use tower_composure::{CircuitBreaker, MetricsObserver};
+    ///
+    /// let breaker = CircuitBreaker::builder().name("payments").build()?;
+    /// MetricsObserver::new().observe_breaker(&breaker);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn observe_breaker(&self, breaker: &CircuitBreaker) {
         let seen = breaker.metrics();
         let handles = self.of(breaker.name());

@@ -66,6 +66,27 @@ use crate::verdict::Verdict;
 ///
 /// It is asked in the middle of a poll and must not block. A panic in it goes through to the caller like one of the
 /// inner service.
+///
+/// ```
+/// use tower_composure::{Attempt, Effect, Policy, Verdict};
+///
+/// /// Reads of a service that answers with a number; a negative one is "busy".
+/// struct Lookup;
+///
+/// impl<Req, E> Policy<Req, i64, E> for Lookup {
+///     fn effect(&self, _: &Req) -> Effect {
+///         Effect::Read
+///     }
+///
+///     fn classify(&self, _: &Attempt, outcome: Result<&i64, &E>) -> Verdict {
+///         match outcome {
+///             Ok(busy) if *busy < 0 => Verdict::THROTTLED,
+///             Ok(_) => Verdict::Success,
+///             Err(_) => Verdict::UNKNOWN,
+///         }
+///     }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no policy for requests `{Req}` with responses `{Res}` and errors `{E}`",
     label = "not a policy for this service",
@@ -73,6 +94,15 @@ use crate::verdict::Verdict;
 )]
 pub trait Policy<Req, Res, E> {
     /// What the request does when it is carried out, and again when it is repeated. Asked once a call.
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use tower_composure::{Effect, HttpPolicy, Policy};
+    ///
+    /// let policy: &dyn Policy<Request<()>, Response<()>, std::io::Error> = &HttpPolicy::new();
+    /// assert_eq!(policy.effect(&Request::get("/").body(())?), Effect::Read);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     fn effect(&self, request: &Req) -> Effect;
 
     /// Whether the request itself carries an idempotency key. Asked once a call, and of writes only: a read is repeated
@@ -80,18 +110,58 @@ pub trait Policy<Req, Res, E> {
     ///
     /// A key makes a write repeatable only where somebody said that the server honours keys; see
     /// [`RetryLayerBuilder::server_honours_keys`](crate::retry::RetryLayerBuilder::server_honours_keys).
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use tower_composure::{HttpPolicy, Policy};
+    ///
+    /// let policy: &dyn Policy<Request<()>, Response<()>, std::io::Error> = &HttpPolicy::new();
+    /// assert!(policy.keyed(&Request::post("/").header("idempotency-key", "order-7").body(())?));
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     fn keyed(&self, request: &Req) -> bool {
         let _ = request;
         false
     }
 
     /// What the outcome of one attempt means.
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use tower_composure::{Attempt, Effect, HttpPolicy, Policy, Verdict};
+    ///
+    /// let policy: &dyn Policy<Request<()>, Response<()>, std::io::Error> = &HttpPolicy::new();
+    /// let not_found = Response::builder().status(404).body(())?;
+    /// assert_eq!(policy.classify(&Attempt::first(Effect::Read), Ok(&not_found)), Verdict::Rejected);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     fn classify(&self, attempt: &Attempt, outcome: Result<&Res, &E>) -> Verdict;
 
     /// Leaves the report of a call in its response, where the response type has room for it.
     ///
     /// Called once, by the retry layer that ran the call, and only where there is something to say: the call took more
     /// than one attempt, or its outcome was not a success.
+    ///
+    /// ```
+    /// use tower_composure::{Attempt, CallReport, Effect, Policy, Verdict};
+    ///
+    /// struct Answer { attempts: u32 }
+    /// struct Reads;
+    ///
+    /// impl<Req, E> Policy<Req, Answer, E> for Reads {
+    ///     fn effect(&self, _: &Req) -> Effect {
+    ///         Effect::Read
+    ///     }
+    ///
+    ///     fn classify(&self, _: &Attempt, outcome: Result<&Answer, &E>) -> Verdict {
+    ///         if outcome.is_ok() { Verdict::Success } else { Verdict::UNKNOWN }
+    ///     }
+    ///
+    ///     fn report(&self, answer: &mut Answer, report: &CallReport) {
+    ///         answer.attempts = report.attempts();
+    ///     }
+    /// }
+    /// ```
     fn report(&self, response: &mut Res, report: &CallReport) {
         let _ = (response, report);
     }

@@ -34,6 +34,17 @@ where
 }
 
 /// A policy from closures. Made by [`policy_fn`].
+///
+/// ```
+/// use tower_composure::policy::PolicyFn;
+/// use tower_composure::{Attempt, RetryLayer, Verdict, policy_fn};
+///
+/// let policy: PolicyFn<_, _> = policy_fn(|_: &Attempt, outcome: Result<&u64, &std::io::Error>| match outcome {
+///     Ok(_) => Verdict::Success,
+///     Err(_) => Verdict::UNKNOWN,
+/// });
+/// let layer = RetryLayer::new(policy);
+/// ```
 #[derive(Clone, Copy)]
 pub struct PolicyFn<C, F> {
     classify: C,
@@ -42,6 +53,12 @@ pub struct PolicyFn<C, F> {
 
 impl<C, F> PolicyFn<C, F> {
     /// The effect of every request.
+    ///
+    /// ```
+    /// use tower_composure::{Attempt, Effect, Verdict, policy_fn};
+    ///
+    /// let policy = policy_fn(|_: &Attempt, _: Result<&u64, &()>| Verdict::Success).with_effect(Effect::Read);
+    /// ```
     #[must_use]
     pub fn with_effect(self, effect: Effect) -> PolicyFn<C, Effect> {
         PolicyFn {
@@ -51,6 +68,19 @@ impl<C, F> PolicyFn<C, F> {
     }
 
     /// The effect of each request, by a closure.
+    ///
+    /// ```
+    /// use tower_composure::{Attempt, Effect, Verdict, policy_fn};
+    ///
+    /// enum Command { Balance, Book }
+    ///
+    /// let policy = policy_fn(|_: &Attempt, _: Result<&u64, &()>| Verdict::Success).with_effect_fn(|command: &Command| {
+    ///     match command {
+    ///         Command::Balance => Effect::Read,
+    ///         Command::Book => Effect::Write,
+    ///     }
+    /// });
+    /// ```
     #[must_use]
     pub fn with_effect_fn<Req, G>(self, effect: G) -> PolicyFn<C, EffectFn<G>>
     where
@@ -64,6 +94,14 @@ impl<C, F> PolicyFn<C, F> {
 }
 
 /// A closure that says the effect of a request. From [`PolicyFn::with_effect_fn`].
+///
+/// ```
+/// use tower_composure::policy::{EffectFn, PolicyFn};
+/// use tower_composure::{Attempt, Effect, Verdict, policy_fn};
+///
+/// let policy: PolicyFn<_, EffectFn<_>> =
+///     policy_fn(|_: &Attempt, _: Result<&u64, &()>| Verdict::Success).with_effect_fn(|_: &u64| Effect::Read);
+/// ```
 #[derive(Clone, Copy)]
 pub struct EffectFn<G>(G);
 

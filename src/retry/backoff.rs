@@ -54,6 +54,14 @@ pub struct Backoff {
 impl Backoff {
     /// Grows from `base` by a factor of 2 up to `cap`. `Duration::MAX` is no cap; a base of zero stays zero, so that each
     /// retry follows at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::Backoff;
+    ///
+    /// let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_millis(300));
+    /// assert_eq!(backoff.ceiling(3), Duration::from_millis(300)); // and not 400
+    /// ```
     pub const fn exponential(base: Duration, cap: Duration) -> Self {
         Self {
             base,
@@ -65,16 +73,40 @@ impl Backoff {
     }
 
     /// Always the same ceiling.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::Backoff;
+    ///
+    /// let second = Duration::from_secs(1);
+    /// assert_eq!(Backoff::constant(second).ceiling(9), second);
+    /// ```
     pub const fn constant(wait: Duration) -> Self {
         Self::exponential(wait, wait)
     }
 
     /// No wait at all: a retry follows at once, bounded by the attempts and the budget.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::Backoff;
+    ///
+    /// assert_eq!(Backoff::none().ceiling(1), Duration::ZERO);
+    /// ```
     pub const fn none() -> Self {
         Self::constant(Duration::ZERO)
     }
 
     /// What is left to chance. Default [`Jitter::Full`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::{Backoff, Jitter};
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let backoff = Backoff::constant(second).jitter(Jitter::None);
+    /// assert_eq!(backoff.delay(1, Duration::ZERO, 7), second);
+    /// ```
     #[must_use]
     pub const fn jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
@@ -82,6 +114,14 @@ impl Backoff {
     }
 
     /// The least wait. Default zero. Randomness stays between it and the ceiling.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::Backoff;
+    ///
+    /// let backoff = Backoff::default().min(Duration::from_millis(50));
+    /// assert_eq!(backoff.delay(1, Duration::ZERO, 0), Duration::from_millis(50));
+    /// ```
     #[must_use]
     pub const fn min(mut self, min: Duration) -> Self {
         self.min = min;
@@ -89,6 +129,14 @@ impl Backoff {
     }
 
     /// By how much the ceiling grows with each retry, at least 1. Default 2.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::Backoff;
+    ///
+    /// let backoff = Backoff::exponential(Duration::from_millis(100), Duration::MAX).factor(3.0);
+    /// assert_eq!(backoff.ceiling(3), Duration::from_millis(900));
+    /// ```
     #[must_use]
     pub const fn factor(mut self, factor: f64) -> Self {
         self.factor = factor;
@@ -96,6 +144,13 @@ impl Backoff {
     }
 
     /// The largest wait before the `retry`th retry, counted from 1.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::Backoff;
+    ///
+    /// assert_eq!(Backoff::default().ceiling(2), Duration::from_millis(400));
+    /// ```
     pub fn ceiling(&self, retry: u32) -> Duration {
         if retry <= 1 {
             return self.base.min(self.cap).max(self.min);
@@ -115,6 +170,15 @@ impl Backoff {
 
     /// The wait before the `retry`th retry, counted from 1, `previous` being the wait before the last one and `random`
     /// a uniform word.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::Backoff;
+    ///
+    /// let backoff = Backoff::default();
+    /// let wait = backoff.delay(1, Duration::ZERO, 12_345);
+    /// assert!(wait <= backoff.ceiling(1));
+    /// ```
     pub fn delay(&self, retry: u32, previous: Duration, random: u64) -> Duration {
         let ceiling = self.ceiling(retry);
         match self.jitter {

@@ -19,6 +19,19 @@ pin_project! {
     ///
     /// Dropping it drops the attempt, the losing response or the wait it is in; the token of a retry that had not
     /// started goes back.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    /// use tower_composure::retry::RetryFuture;
+    /// use tower_composure::{Effect, RetryLayer};
+    ///
+    /// let inner = service_fn(|id: u64| async move { Ok::<_, std::io::Error>(id) });
+    /// let mut service = RetryLayer::new(Effect::Read).layer(inner);
+    /// let future: RetryFuture<_, _, _, _> = service.ready().await?.call(7);
+    /// assert_eq!(future.await?, 7);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct RetryFuture<S, P, R, Req, D = DropResponse>
     where

@@ -47,10 +47,22 @@ pub trait Release<Res> {
     type Future: Future<Output = ()>;
 
     /// Takes the response. `None` where there is nothing to wait for.
+    ///
+    /// ```
+    /// use tower_composure::retry::{DropResponse, Release};
+    ///
+    /// assert!(DropResponse.release("an answer").is_none());
+    /// ```
     fn release(&self, response: Res) -> Option<Self::Future>;
 }
 
 /// Drops a losing response. The default.
+///
+/// ```
+/// use tower_composure::retry::{DropResponse, Release};
+///
+/// assert!(DropResponse.release("an answer").is_none()); // nothing to wait for
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DropResponse;
 

@@ -32,6 +32,13 @@ use std::fmt;
 )]
 pub trait Replay<Req> {
     /// A copy that is the same as the request in everything, or nothing.
+    ///
+    /// ```
+    /// use tower_composure::retry::{Replay, replay_fn};
+    ///
+    /// let small_ones = replay_fn(|request: &String| (request.len() < 1024).then(|| request.clone()));
+    /// assert!(small_ones.replay(&"x".repeat(2000)).is_none());
+    /// ```
     fn replay(&self, request: &Req) -> Option<Req>;
 
     /// Whether the copy can still be sent. Asked when a retry is decided, because what is read while it is sent, a
@@ -39,6 +46,12 @@ pub trait Replay<Req> {
     ///
     /// Where it says no, the call ends with its last outcome and
     /// [`StopReason::NotReplayable`](crate::StopReason::NotReplayable).
+    ///
+    /// ```
+    /// use tower_composure::retry::{CloneRequest, Replay};
+    ///
+    /// assert!(CloneRequest.is_replayable(&"a request"));
+    /// ```
     fn is_replayable(&self, copy: &Req) -> bool {
         let _ = copy;
         true
@@ -46,6 +59,12 @@ pub trait Replay<Req> {
 }
 
 /// Copies a request with `Clone`. The default.
+///
+/// ```
+/// use tower_composure::retry::{CloneRequest, Replay};
+///
+/// assert_eq!(CloneRequest.replay(&"a request"), Some("a request"));
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CloneRequest;
 
@@ -80,6 +99,15 @@ where
 }
 
 /// A replay strategy from a closure. Made by [`replay_fn`].
+///
+/// ```
+/// use tower_composure::retry::{ReplayFn, replay_fn};
+/// use tower_composure::{Effect, RetryLayer};
+///
+/// let copy: ReplayFn<_> = replay_fn(|request: &String| Some(request.clone()));
+/// let layer = RetryLayer::builder(Effect::Read).replay(copy).build()?;
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct ReplayFn<F> {
     copy: F,

@@ -14,6 +14,18 @@ use crate::effect::Effect;
 use crate::policy::{Policy, first_attempt};
 
 /// Retries the calls of a service. See the [module](crate::retry).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_composure::retry::{CloneRequest, RetryService};
+/// use tower_composure::{Effect, RetryLayer};
+///
+/// let inner = service_fn(|id: u64| async move { Ok::<_, std::io::Error>(id) });
+/// let service: RetryService<_, Effect, CloneRequest> = RetryLayer::new(Effect::Read).layer(inner);
+/// assert_eq!(service.oneshot(7).await?, 7);
+/// # Ok(()) }
+/// ```
 pub struct RetryService<S, P, R, D = DropResponse> {
     inner: S,
     config: Arc<Config<P, R, D>>,

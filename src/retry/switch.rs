@@ -3,6 +3,13 @@ use std::sync::Arc;
 use crate::sync::{AtomicU8, Ordering};
 
 /// Whether retries are made.
+///
+/// ```
+/// use tower_composure::{RetryMode, RetrySwitch};
+///
+/// let switch = RetrySwitch::new();
+/// switch.set(RetryMode::ObserveOnly); // decide and report, but send no retry
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RetryMode {
     /// They are.
@@ -30,11 +37,25 @@ pub struct RetrySwitch {
 
 impl RetrySwitch {
     /// On, until it is told otherwise.
+    ///
+    /// ```
+    /// use tower_composure::{RetryMode, RetrySwitch};
+    ///
+    /// assert_eq!(RetrySwitch::new().mode(), RetryMode::On);
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Takes effect with the next call, and with the next decision of calls that are under way.
+    ///
+    /// ```
+    /// use tower_composure::{RetryMode, RetrySwitch};
+    ///
+    /// let switch = RetrySwitch::new();
+    /// switch.clone().set(RetryMode::Off);
+    /// assert_eq!(switch.mode(), RetryMode::Off);
+    /// ```
     pub fn set(&self, mode: RetryMode) {
         // Nothing else is published with the mode, so its order to other memory does not matter.
         self.mode.store(mode as u8, Ordering::Relaxed);
@@ -46,6 +67,12 @@ impl RetrySwitch {
     }
 
     /// The mode now.
+    ///
+    /// ```
+    /// use tower_composure::{RetryMode, RetrySwitch};
+    ///
+    /// assert_eq!(RetrySwitch::new().mode(), RetryMode::On);
+    /// ```
     #[inline(always)]
     pub fn mode(&self) -> RetryMode {
         match self.mode.load(Ordering::Relaxed) {

@@ -11,6 +11,21 @@ use crate::observer::Observer;
 use crate::retry::{Backoff, CloneRequest, DropResponse, RetryLayerBuilder, RetrySwitch};
 
 /// Builds a [`Stack`]. From [`Stack::builder`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_composure::{Effect, Stack};
+///
+/// let stack = Stack::builder(Effect::Read)
+///     .dependency("prices")
+///     .call_deadline(Duration::from_secs(2))
+///     .attempt_deadline(Duration::from_millis(500))
+///     .max_attempts(3)
+///     .max_hint(Duration::from_secs(1))
+///     .seed(7) // in a test
+///     .build()?;
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct StackBuilder<P, K = NoKey, R = CloneRequest, D = DropResponse> {
     policy: P,
@@ -56,12 +71,27 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
 
     /// The breaker. Default: one of its own, with the defaults of the [module](crate::circuit_breaker) and a lease as
     /// long as the call's deadline.
+    ///
+    /// ```
+    /// use tower_composure::{CircuitBreaker, Effect, Stack};
+    ///
+    /// let breaker = CircuitBreaker::builder().name("prices").failure_rate(0.3).build()?;
+    /// let stack = Stack::builder(Effect::Read).breaker(breaker.clone()).build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn breaker(mut self, breaker: CircuitBreaker) -> Self {
         self.breaker = Breaker::Given(breaker);
         self
     }
 
     /// No breaker: every call reaches the dependency, however long it has been down.
+    ///
+    /// ```
+    /// use tower_composure::{Effect, Stack};
+    ///
+    /// let stack = Stack::builder(Effect::Read).no_breaker().build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn no_breaker(mut self) -> Self {
         self.breaker = Breaker::None;
         self
@@ -82,6 +112,15 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
 
     /// The budget. Default: one of its own, of ratio 0.1 and burst 20. Give every stack that calls this dependency the
     /// same one.
+    ///
+    /// ```
+    /// use tower_composure::{Budget, Effect, Stack};
+    ///
+    /// let budget = Budget::new(0.1, 5)?;
+    /// let balances = Stack::builder(Effect::Read).budget(budget.clone()).build()?;
+    /// let charges = Stack::builder(Effect::IdempotentWrite).budget(budget).build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn budget(mut self, budget: Budget) -> Self {
         self.retry = self.retry.budget(budget);
         self
@@ -89,6 +128,13 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
 
     /// No budget: retries are bounded by attempts and deadline alone, and multiply the load of an outage. Not
     /// recommended.
+    ///
+    /// ```
+    /// use tower_composure::{Effect, Stack};
+    ///
+    /// let stack = Stack::builder(Effect::Read).no_budget().build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn no_budget(mut self) -> Self {
         self.retry = self.retry.no_budget();
         self
@@ -96,16 +142,39 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
 
     /// The key layer, which is also the statement that the server honours keys: a write that carries one, as the
     /// policy finds it on the request, is retried like an idempotent write.
+    ///
+    /// ```
+    /// use tower_composure::{HttpPolicy, IdempotencyKeyLayer, Stack};
+    ///
+    /// let stack = Stack::builder(HttpPolicy::new()).idempotency_key(IdempotencyKeyLayer::new()).build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn idempotency_key<L: KeyLayer>(self, layer: L) -> StackBuilder<P, L, R, D> {
         self.with(|_| layer, |retry| retry.server_honours_keys(true))
     }
 
     /// How a request is copied for the next attempt. Default: with `Clone`.
+    ///
+    /// ```
+    /// use tower_composure::http::ReplayRequest;
+    /// use tower_composure::{HttpPolicy, Stack};
+    ///
+    /// let stack = Stack::builder(HttpPolicy::new()).replay(ReplayRequest).build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn replay<T>(self, replay: T) -> StackBuilder<P, K, T, D> {
         self.with(|key| key, |retry| retry.replay(replay))
     }
 
     /// How a response that a retry replaces is let go of. Default: it is dropped. `http::DrainBody` saves its connection.
+    ///
+    /// ```
+    /// use tower_composure::http::DrainBody;
+    /// use tower_composure::{HttpPolicy, Stack};
+    ///
+    /// let stack = Stack::builder(HttpPolicy::new()).release(DrainBody::new()).build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn release<T>(self, release: T) -> StackBuilder<P, K, R, T> {
         self.with(|key| key, |retry| retry.release(release))
     }
@@ -135,6 +204,15 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
     }
 
     /// The waits. Default: full jitter from a base of 200 ms up to 2 s.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::{Backoff, Effect, Stack};
+    ///
+    /// let backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_secs(1));
+    /// let stack = Stack::builder(Effect::Read).backoff(backoff).build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.retry = self.retry.backoff(backoff);
         self
@@ -147,12 +225,27 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
     }
 
     /// Whether this stack retries although a retry layer above owns the call. Default no.
+    ///
+    /// ```
+    /// use tower_composure::{Effect, Stack};
+    ///
+    /// let stack = Stack::builder(Effect::Read).nested(true).build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn nested(mut self, retries: bool) -> Self {
         self.retry = self.retry.nested(retries);
         self
     }
 
     /// The switch that turns retries off while running.
+    ///
+    /// ```
+    /// use tower_composure::{Effect, RetrySwitch, Stack};
+    ///
+    /// let switch = RetrySwitch::new(); // one for all dependencies
+    /// let stack = Stack::builder(Effect::Read).switch(switch.clone()).build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn switch(mut self, switch: RetrySwitch) -> Self {
         self.retry = self.retry.switch(switch);
         self
@@ -160,6 +253,14 @@ impl<P, K, R, D> StackBuilder<P, K, R, D> {
 
     /// Who is told of what all the layers of this stack decide: attempts, retries, the budget, deadlines, keys and
     /// calls, and the breaker unless it was [given](Self::breaker), which has an observer of its own.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tower_composure::{Effect, Stack, TracingObserver};
+    ///
+    /// let stack = Stack::builder(Effect::Read).observer(Arc::new(TracingObserver::new())).build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
@@ -225,6 +326,15 @@ impl<P, K: KeyLayer, R, D> StackBuilder<P, K, R, D> {
     ///
     /// Where a deadline is zero, an attempt's is above the call's, the lease of the breaker's probes is below the
     /// call's, or the retry's own settings contradict each other.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::{Effect, Stack};
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let error = Stack::builder(Effect::Read).call_deadline(second).attempt_deadline(2 * second).build().unwrap_err();
+    /// assert_eq!(error.setting(), "attempt_deadline");
+    /// ```
     pub fn build(self) -> Result<Stack<P, K, R, D>, ConfigError> {
         let attempt = self.attempt_limit()?;
         let breaker = self.resolve_breaker()?;

@@ -38,6 +38,14 @@ use crate::observer::Observer;
 pub trait KeyLayer: Sized {
     /// The same layer, which tells this observer of the keys it mints and keeps, under this name. The stack calls it
     /// with its own. By default nobody is told.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tower_composure::TracingObserver;
+    /// use tower_composure::stack::{KeyLayer, NoKey};
+    ///
+    /// let layer: NoKey = NoKey.observed("payments".into(), Arc::new(TracingObserver::new()));
+    /// ```
     #[must_use]
     fn observed(self, dependency: Arc<str>, observer: Arc<dyn Observer>) -> Self {
         let _ = (dependency, observer);
@@ -46,6 +54,14 @@ pub trait KeyLayer: Sized {
 }
 
 /// No key layer.
+///
+/// ```
+/// use tower_composure::stack::NoKey;
+/// use tower_composure::{Effect, Stack};
+///
+/// let stack: Stack<Effect, NoKey> = Stack::builder(Effect::Read).build()?;
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoKey;
 

@@ -10,6 +10,18 @@ use crate::retry::{CloneRequest, DropResponse, RetryLayer, RetryService, RetrySw
 /// Every layer, in order. See the [module](crate::stack).
 ///
 /// State lives in the layer: all services made from it and all their clones share one budget and one breaker.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use tower::{ServiceBuilder, ServiceExt};
+/// use tower_composure::{Effect, Stack};
+///
+/// let client = ServiceBuilder::new()
+///     .layer(Stack::builder(Effect::Read).dependency("prices").build()?)
+///     .service_fn(|id: u64| async move { Ok::<_, std::io::Error>(id) });
+/// assert_eq!(client.oneshot(7).await?, 7);
+/// # Ok(()) }
+/// ```
 pub struct Stack<P, K = NoKey, R = CloneRequest, D = DropResponse> {
     pub(super) breaker: CircuitBreakerLayer<P>,
     pub(super) call: DeadlineLayer,
@@ -38,6 +50,13 @@ pub type StackService<S, P, K = NoKey, R = CloneRequest, D = DropResponse> =
 
 impl<P: Clone> Stack<P> {
     /// Starts with the defaults of the [module](crate::stack). Retry and breaker read one policy, so it is cloned.
+    ///
+    /// ```
+    /// use tower_composure::{Effect, Stack};
+    ///
+    /// let stack = Stack::builder(Effect::Read).build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn builder(policy: P) -> StackBuilder<P> {
         StackBuilder::new(policy)
     }
@@ -45,6 +64,14 @@ impl<P: Clone> Stack<P> {
 
 impl<P, K, R, D> Stack<P, K, R, D> {
     /// The switch that turns the retries of this stack off while it runs.
+    ///
+    /// ```
+    /// use tower_composure::{Effect, RetryMode, Stack};
+    ///
+    /// let stack = Stack::builder(Effect::Read).build()?;
+    /// stack.switch().set(RetryMode::Off);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn switch(&self) -> RetrySwitch {
         self.retry.switch()
     }

@@ -5,6 +5,14 @@ use serde_json::{Map, Value};
 use crate::idempotency_key::IdempotencyKey;
 
 /// What a tool answers with: a JSON map for the model to read.
+///
+/// ```
+/// use serde_json::json;
+/// use tower_composure::tool::ToolResponse;
+///
+/// let answer = ToolResponse::from_iter([("status".to_owned(), json!("ok"))]);
+/// assert_eq!(answer["status"], "ok");
+/// ```
 pub type ToolResponse = Map<String, Value>;
 
 /// One call of a tool, as a model asked for it.
@@ -38,6 +46,12 @@ pub struct ToolCall {
 
 impl ToolCall {
     /// A call of this tool, with no arguments, ids or key.
+    ///
+    /// ```
+    /// use tower_composure::ToolCall;
+    ///
+    /// assert_eq!(ToolCall::new("charge").name, "charge");
+    /// ```
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -46,6 +60,12 @@ impl ToolCall {
     }
 
     /// Adds an argument, or replaces it.
+    ///
+    /// ```
+    /// use tower_composure::ToolCall;
+    ///
+    /// assert_eq!(ToolCall::new("charge").arg("order", 7).args["order"], 7);
+    /// ```
     #[must_use]
     pub fn arg(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.args.insert(name.into(), value.into());
@@ -53,6 +73,14 @@ impl ToolCall {
     }
 
     /// All arguments, in place of those it has.
+    ///
+    /// ```
+    /// use tower_composure::ToolCall;
+    ///
+    /// let asked = ToolCall::new("quote").arg("order", 7);
+    /// let call = ToolCall::new("charge").args(asked.args);
+    /// assert_eq!(call.args["order"], 7);
+    /// ```
     #[must_use]
     pub fn args(mut self, args: Map<String, Value>) -> Self {
         self.args = args;
@@ -60,6 +88,13 @@ impl ToolCall {
     }
 
     /// The turn that this call belongs to.
+    ///
+    /// ```
+    /// use tower_composure::ToolCall;
+    ///
+    /// let call = ToolCall::new("charge").invocation_id("turn-3").function_call_id("call_1");
+    /// assert_eq!(call.invocation_id.as_deref(), Some("turn-3"));
+    /// ```
     #[must_use]
     pub fn invocation_id(mut self, id: impl Into<String>) -> Self {
         self.invocation_id = Some(id.into());
@@ -67,6 +102,13 @@ impl ToolCall {
     }
 
     /// This call within its turn.
+    ///
+    /// ```
+    /// use tower_composure::ToolCall;
+    ///
+    /// let call = ToolCall::new("charge").invocation_id("turn-3").function_call_id("call_1");
+    /// assert_eq!(call.function_call_id.as_deref(), Some("call_1"));
+    /// ```
     #[must_use]
     pub fn function_call_id(mut self, id: impl Into<String>) -> Self {
         self.function_call_id = Some(id.into());
@@ -74,6 +116,14 @@ impl ToolCall {
     }
 
     /// An idempotency key of the caller's own. No layer replaces it.
+    ///
+    /// ```
+    /// use tower_composure::{IdempotencyKey, ToolCall};
+    ///
+    /// let call = ToolCall::new("charge").key(IdempotencyKey::new("order-7")?);
+    /// assert_eq!(call.key.unwrap().as_str(), "order-7");
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     #[must_use]
     pub fn key(mut self, key: IdempotencyKey) -> Self {
         self.key = Some(key);

@@ -87,11 +87,25 @@ struct Config {
 
 impl ToolKeyLayer {
     /// Keys from the ids of a call.
+    ///
+    /// ```
+    /// use tower_composure::{Stack, ToolKeyLayer, ToolPolicy};
+    ///
+    /// let stack = Stack::builder(ToolPolicy::new()).idempotency_key(ToolKeyLayer::new()).build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn new() -> Self {
         Self::of(false)
     }
 
     /// Keys from what is asked for.
+    ///
+    /// ```
+    /// use tower_composure::{Stack, ToolKeyLayer, ToolPolicy};
+    ///
+    /// let stack = Stack::builder(ToolPolicy::new()).idempotency_key(ToolKeyLayer::from_arguments()).build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn from_arguments() -> Self {
         Self::of(true)
     }
@@ -109,6 +123,12 @@ impl ToolKeyLayer {
 
     /// The effects of the tools: those that only read get no key, since a server would answer a key that it knows with
     /// what it has read before. Default: every call gets a key.
+    ///
+    /// ```
+    /// use tower_composure::tool::{ToolKeyLayer, ToolMarks};
+    ///
+    /// let layer = ToolKeyLayer::new().marks(ToolMarks::new().read("balance").idempotent_write("charge"));
+    /// ```
     #[must_use]
     pub fn marks(mut self, marks: ToolMarks) -> Self {
         Arc::make_mut(&mut self.config).marks = Some(marks);
@@ -118,6 +138,12 @@ impl ToolKeyLayer {
     /// The arguments of a tool that make its key, for [`from_arguments`](Self::from_arguments): those that say what is
     /// asked for, and not a time or a nonce. A field that a call does not have does not count; where it has none of
     /// them, all its arguments do. Default: all arguments.
+    ///
+    /// ```
+    /// use tower_composure::ToolKeyLayer;
+    ///
+    /// let layer = ToolKeyLayer::from_arguments().fields("charge", ["order", "cents"]);
+    /// ```
     #[must_use]
     pub fn fields<I>(mut self, tool: impl Into<String>, fields: I) -> Self
     where
@@ -131,6 +157,13 @@ impl ToolKeyLayer {
     }
 
     /// Who is told of the keys that are made and kept, under this name. In a stack, its own observer is.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tower_composure::{ToolKeyLayer, TracingObserver};
+    ///
+    /// let layer = ToolKeyLayer::new().observer("payments", Arc::new(TracingObserver::new()));
+    /// ```
     #[must_use]
     pub fn observer(
         mut self,
@@ -205,6 +238,19 @@ impl<S> Layer<S> for ToolKeyLayer {
 }
 
 /// Gives each tool call one idempotency key. See [`ToolKeyLayer`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use serde_json::json;
+/// use tower::{Layer, ServiceExt};
+/// use tower_composure::BoxError;
+/// use tower_composure::tool::{ToolCall, ToolKeyLayer, ToolKeyService, tool_fn};
+///
+/// let tool = tool_fn(|call: ToolCall| async move { Ok::<_, BoxError>(json!({"keyed": call.key.is_some()})) });
+/// let service: ToolKeyService<_> = ToolKeyLayer::new().layer(tool);
+/// assert_eq!(service.oneshot(ToolCall::new("charge")).await?["keyed"], true);
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct ToolKeyService<S> {
     inner: S,
@@ -240,6 +286,20 @@ pin_project! {
     /// The future of a [`ToolKeyService`].
     ///
     /// Dropping it drops the inner future.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use serde_json::json;
+    /// use tower::{Layer, Service, ServiceExt};
+    /// use tower_composure::BoxError;
+    /// use tower_composure::tool::{ToolCall, ToolKeyFuture, ToolKeyLayer, tool_fn};
+    ///
+    /// let tool = tool_fn(|_: ToolCall| async { Ok::<_, BoxError>(json!({"status": "ok"})) });
+    /// let mut service = ToolKeyLayer::new().layer(tool);
+    /// let future: ToolKeyFuture<_> = service.ready().await?.call(ToolCall::new("charge"));
+    /// assert_eq!(future.await?["status"], "ok");
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct ToolKeyFuture<F> {
         #[pin]

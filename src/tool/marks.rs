@@ -23,11 +23,25 @@ pub struct ToolMarks {
 
 impl ToolMarks {
     /// No tool is marked.
+    ///
+    /// ```
+    /// use tower_composure::Effect;
+    /// use tower_composure::tool::ToolMarks;
+    ///
+    /// assert_eq!(ToolMarks::new().effect("charge"), Effect::Write);
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// This tool changes nothing.
+    ///
+    /// ```
+    /// use tower_composure::Effect;
+    /// use tower_composure::tool::ToolMarks;
+    ///
+    /// assert_eq!(ToolMarks::new().read("balance").effect("balance"), Effect::Read);
+    /// ```
     #[must_use]
     pub fn read(self, tool: impl Into<String>) -> Self {
         self.mark(tool, Effect::Read)
@@ -35,18 +49,40 @@ impl ToolMarks {
 
     /// This tool changes something, but a repeat changes nothing more: by its nature, or because it sends its key to a
     /// server that honours keys and a [`ToolKeyLayer`](super::ToolKeyLayer) makes one.
+    ///
+    /// ```
+    /// use tower_composure::Effect;
+    /// use tower_composure::tool::ToolMarks;
+    ///
+    /// assert_eq!(ToolMarks::new().idempotent_write("charge").effect("charge"), Effect::IdempotentWrite);
+    /// ```
     #[must_use]
     pub fn idempotent_write(self, tool: impl Into<String>) -> Self {
         self.mark(tool, Effect::IdempotentWrite)
     }
 
     /// This tool changes something each time, which is also what an unmarked one does.
+    ///
+    /// ```
+    /// use tower_composure::Effect;
+    /// use tower_composure::tool::ToolMarks;
+    ///
+    /// assert_eq!(ToolMarks::new().write("send_mail").effect("send_mail"), Effect::Write);
+    /// ```
     #[must_use]
     pub fn write(self, tool: impl Into<String>) -> Self {
         self.mark(tool, Effect::Write)
     }
 
     /// Marks a tool; the last mark counts.
+    ///
+    /// ```
+    /// use tower_composure::Effect;
+    /// use tower_composure::tool::ToolMarks;
+    ///
+    /// let marks = ["balance", "history"].into_iter().fold(ToolMarks::new(), |marks, tool| marks.mark(tool, Effect::Read));
+    /// assert_eq!(marks.effect("history"), Effect::Read);
+    /// ```
     #[must_use]
     pub fn mark(mut self, tool: impl Into<String>, effect: Effect) -> Self {
         Arc::make_mut(&mut self.tools).insert(tool.into(), effect);
@@ -54,6 +90,13 @@ impl ToolMarks {
     }
 
     /// What a tool does.
+    ///
+    /// ```
+    /// use tower_composure::Effect;
+    /// use tower_composure::tool::ToolMarks;
+    ///
+    /// assert_eq!(ToolMarks::new().read("balance").effect("a tool that nobody marked"), Effect::Write);
+    /// ```
     pub fn effect(&self, tool: &str) -> Effect {
         self.tools.get(tool).copied().unwrap_or(Effect::Write)
     }

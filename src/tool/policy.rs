@@ -18,6 +18,16 @@ use crate::verdict::{Hint, Verdict};
 /// [`ToolCall`], its key is the request's key.
 ///
 /// Cheap to clone: clones share one table.
+///
+/// ```
+/// use tower_composure::tool::ToolMarks;
+/// use tower_composure::{Stack, ToolPolicy, Verdict};
+///
+/// let policy = ToolPolicy::marked(ToolMarks::new().read("balance"))
+///     .code("LEDGER_CLOSED", Verdict::Rejected);
+/// let stack = Stack::builder(policy).dependency("ledger").build()?;
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 #[derive(Clone)]
 pub struct ToolPolicy<F = Unmarked> {
     effect: F,
@@ -35,11 +45,26 @@ struct Rules {
 type Shape = Arc<dyn Fn(&Map<String, Value>) -> Option<Reading<'_>> + Send + Sync>;
 
 /// Every tool is a [`Write`](Effect::Write): nobody has said otherwise.
+///
+/// ```
+/// use tower_composure::ToolPolicy;
+/// use tower_composure::tool::Unmarked;
+///
+/// let policy: ToolPolicy<Unmarked> = ToolPolicy::new();
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unmarked;
 
 impl ToolPolicy {
     /// The table of the [module](crate::tool); every tool is a write.
+    ///
+    /// ```
+    /// use tower_composure::tool::ToolResponse;
+    /// use tower_composure::{Effect, Policy, ToolCall, ToolPolicy};
+    ///
+    /// let policy: &dyn Policy<ToolCall, ToolResponse, std::io::Error> = &ToolPolicy::new();
+    /// assert_eq!(policy.effect(&ToolCall::new("charge")), Effect::Write);
+    /// ```
     pub fn new() -> Self {
         Self::with_effect(Unmarked)
     }
@@ -47,6 +72,13 @@ impl ToolPolicy {
 
 impl ToolPolicy<ToolMarks> {
     /// The table of the [module](crate::tool); each tool is what its mark says, and an unmarked one is a write.
+    ///
+    /// ```
+    /// use tower_composure::ToolPolicy;
+    /// use tower_composure::tool::ToolMarks;
+    ///
+    /// let policy = ToolPolicy::marked(ToolMarks::new().read("balance").idempotent_write("charge"));
+    /// ```
     pub fn marked(marks: ToolMarks) -> Self {
         Self::with_effect(marks)
     }
@@ -67,6 +99,14 @@ impl<F> ToolPolicy<F> {
     }
 
     /// What each request does.
+    ///
+    /// ```
+    /// use tower_composure::{Effect, ToolCall, ToolPolicy};
+    ///
+    /// let policy = ToolPolicy::new().effect_fn(|call: &ToolCall| {
+    ///     if call.name.starts_with("get_") { Effect::Read } else { Effect::Write }
+    /// });
+    /// ```
     #[must_use]
     pub fn effect_fn<Req, G>(self, effect: G) -> ToolPolicy<G>
     where
@@ -80,6 +120,12 @@ impl<F> ToolPolicy<F> {
 
     /// What a code means for these tools: `UNAVAILABLE` is [`Verdict::REFUSED`] where their author says that they
     /// answer it before they do anything. A hint in the map still counts.
+    ///
+    /// ```
+    /// use tower_composure::{ToolPolicy, Verdict};
+    ///
+    /// let policy = ToolPolicy::new().code("UNAVAILABLE", Verdict::REFUSED);
+    /// ```
     #[must_use]
     pub fn code(mut self, code: impl Into<String>, verdict: Verdict) -> Self {
         let code = code.into();
@@ -91,6 +137,13 @@ impl<F> ToolPolicy<F> {
 
     /// Another way in which a map says that it failed: one of [`shape`]'s, or a closure. It
     /// returns `None` for a map that is not of its form.
+    ///
+    /// ```
+    /// use tower_composure::ToolPolicy;
+    /// use tower_composure::tool::shape;
+    ///
+    /// let policy = ToolPolicy::new().shape(shape::mcp);
+    /// ```
     #[must_use]
     pub fn shape<R>(mut self, read: R) -> Self
     where

@@ -41,6 +41,17 @@ pub struct ToolSet<S> {
 }
 
 /// Builds a [`ToolSet`]. From [`ToolSet::builder`].
+///
+/// ```
+/// use serde_json::json;
+/// use tower_composure::BoxError;
+/// use tower_composure::tool::{ToolCall, ToolSet, ToolSetBuilder, tool_fn};
+///
+/// let echo = tool_fn(|call: ToolCall| async move { Ok::<_, BoxError>(json!({"args": call.args})) });
+/// let builder: ToolSetBuilder<_> = ToolSet::builder().tool("echo", echo.clone()).tool("repeat", echo);
+/// assert_eq!(builder.build()?.names().count(), 2);
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct ToolSetBuilder<S> {
     tools: HashMap<String, S>,
@@ -49,6 +60,13 @@ pub struct ToolSetBuilder<S> {
 
 impl<S> ToolSet<S> {
     /// Starts with no tool.
+    ///
+    /// ```
+    /// use tower_composure::tool::{ToolFn, ToolSet};
+    ///
+    /// let none = ToolSet::<ToolFn<()>>::builder().build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn builder() -> ToolSetBuilder<S> {
         ToolSetBuilder {
             tools: HashMap::new(),
@@ -57,6 +75,17 @@ impl<S> ToolSet<S> {
     }
 
     /// The names of the tools, in no order.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use tower_composure::BoxError;
+    /// use tower_composure::tool::{ToolCall, ToolSet, tool_fn};
+    ///
+    /// let echo = tool_fn(|call: ToolCall| async move { Ok::<_, BoxError>(json!({"args": call.args})) });
+    /// let set = ToolSet::builder().tool("echo", echo).build()?;
+    /// assert_eq!(set.names().collect::<Vec<_>>(), ["echo"]);
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.keys().map(String::as_str)
     }
@@ -64,6 +93,16 @@ impl<S> ToolSet<S> {
 
 impl<S> ToolSetBuilder<S> {
     /// Adds a tool under this name.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use tower_composure::BoxError;
+    /// use tower_composure::tool::{ToolCall, ToolSet, tool_fn};
+    ///
+    /// let echo = tool_fn(|call: ToolCall| async move { Ok::<_, BoxError>(json!({"args": call.args})) });
+    /// let set = ToolSet::builder().tool("echo", echo).build()?;
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     pub fn tool(mut self, name: impl Into<String>, tool: S) -> Self {
         let name = name.into();
         if self.tools.insert(name.clone(), tool).is_some() {
@@ -77,6 +116,12 @@ impl<S> ToolSetBuilder<S> {
     /// # Errors
     ///
     /// Where two tools have one name, or one has an empty name.
+    ///
+    /// ```
+    /// use tower_composure::tool::ToolSet;
+    ///
+    /// assert!(ToolSet::builder().tool("echo", 1).tool("echo", 2).build().is_err());
+    /// ```
     pub fn build(self) -> Result<ToolSet<S>, ConfigError> {
         if let Some(name) = self.twice {
             let reason = format!("two tools are called {name:?}");
@@ -119,6 +164,20 @@ pin_project! {
     /// The future of a [`ToolSet`].
     ///
     /// Dropping it drops the tool's future.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use serde_json::json;
+    /// use tower::{Service, ServiceExt};
+    /// use tower_composure::BoxError;
+    /// use tower_composure::tool::{ToolCall, ToolSet, ToolSetFuture, tool_fn};
+    ///
+    /// let echo = tool_fn(|_: ToolCall| async { Ok::<_, BoxError>(json!({"status": "ok"})) });
+    /// let mut set = ToolSet::builder().tool("echo", echo).build()?;
+    /// let future: ToolSetFuture<_> = set.ready().await?.call(ToolCall::new("echo"));
+    /// assert_eq!(future.await?["status"], "ok");
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct ToolSetFuture<S>
     where

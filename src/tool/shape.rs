@@ -28,6 +28,17 @@ use serde_json::{Map, Value};
 use super::hint;
 
 /// What a shape reads in a map.
+///
+/// ```
+/// use tower_composure::tool::shape::Reading;
+/// use tower_composure::{ToolPolicy, tool::ToolResponse};
+///
+/// fn ours(map: &ToolResponse) -> Option<Reading<'_>> {
+///     (map.get("ok")? == true).then_some(Reading::Success)
+/// }
+///
+/// let policy = ToolPolicy::new().shape(ours);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading<'a> {
     /// The tool did what was asked.
@@ -42,6 +53,12 @@ pub enum Reading<'a> {
 /// What a map says of its failure. With no code it hides its cause.
 ///
 /// Its `Debug` does not show the code, which may be any text.
+///
+/// ```
+/// use tower_composure::tool::shape::{Failure, Reading};
+///
+/// let reading = Reading::Failed(Failure::new().code("UNAVAILABLE").retryable(true));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Failure<'a> {
     pub(super) code: Option<&'a str>,
@@ -51,6 +68,12 @@ pub struct Failure<'a> {
 
 impl<'a> Failure<'a> {
     /// It says nothing more.
+    ///
+    /// ```
+    /// use tower_composure::tool::shape::{Failure, Reading};
+    ///
+    /// let hides_its_cause = Reading::Failed(Failure::new());
+    /// ```
     pub const fn new() -> Self {
         Self {
             code: None,
@@ -60,6 +83,12 @@ impl<'a> Failure<'a> {
     }
 
     /// The code, which is looked up in the policy's table.
+    ///
+    /// ```
+    /// use tower_composure::tool::shape::Failure;
+    ///
+    /// let failure = Failure::new().code("NOT_FOUND");
+    /// ```
     #[must_use]
     pub const fn code(mut self, code: &'a str) -> Self {
         self.code = Some(code);
@@ -67,6 +96,12 @@ impl<'a> Failure<'a> {
     }
 
     /// Whether it says that it may be retried.
+    ///
+    /// ```
+    /// use tower_composure::tool::shape::Failure;
+    ///
+    /// let failure = Failure::new().retryable(false);
+    /// ```
     #[must_use]
     pub const fn retryable(mut self, retryable: bool) -> Self {
         self.retryable = Some(retryable);
@@ -74,6 +109,13 @@ impl<'a> Failure<'a> {
     }
 
     /// How long it asks to wait.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::tool::shape::Failure;
+    ///
+    /// let failure = Failure::new().code("RATE_LIMITED").wait(Duration::from_secs(30));
+    /// ```
     #[must_use]
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);

@@ -34,6 +34,18 @@ where
 }
 
 /// A tool from an async function. Made by [`tool_fn`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use serde_json::json;
+/// use tower::ServiceExt;
+/// use tower_composure::BoxError;
+/// use tower_composure::tool::{ToolCall, ToolFn, tool_fn};
+///
+/// let tool: ToolFn<_> = tool_fn(|call: ToolCall| async move { Ok::<_, BoxError>(json!({"asked": call.name})) });
+/// assert_eq!(tool.oneshot(ToolCall::new("balance")).await?["asked"], "balance");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy)]
 pub struct ToolFn<F> {
     function: F,
@@ -55,6 +67,13 @@ pub struct ToolFn<F> {
 )]
 pub trait IntoToolResponse {
     /// The map for the model.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use tower_composure::tool::IntoToolResponse;
+    ///
+    /// assert_eq!(json!(7).into_tool_response()["result"], 7);
+    /// ```
     fn into_tool_response(self) -> ToolResponse;
 }
 
@@ -103,6 +122,19 @@ pin_project! {
     /// The future of a [`ToolFn`].
     ///
     /// Dropping it drops the function's own future.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use serde_json::json;
+    /// use tower::{Service, ServiceExt};
+    /// use tower_composure::BoxError;
+    /// use tower_composure::tool::{ToolCall, ToolFnFuture, tool_fn};
+    ///
+    /// let mut tool = tool_fn(|_: ToolCall| async { Ok::<_, BoxError>(json!({"status": "ok"})) });
+    /// let future: ToolFnFuture<_> = tool.ready().await?.call(ToolCall::new("balance"));
+    /// assert_eq!(future.await?["status"], "ok");
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct ToolFnFuture<F> {
         #[pin]

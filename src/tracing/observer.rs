@@ -12,12 +12,26 @@ use crate::report::{CallReport, StopReason};
 /// Tells `tracing` of what the layers decide. See the [module](crate::tracing).
 ///
 /// Cost: where no subscriber wants an event it is one check. It holds nothing, so one or many make no difference.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tower_composure::{Effect, Stack, TracingObserver};
+///
+/// let stack = Stack::builder(Effect::Read).observer(Arc::new(TracingObserver::new())).build()?;
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct TracingObserver;
 
 impl TracingObserver {
     /// The observer.
+    ///
+    /// ```
+    /// use tower_composure::TracingObserver;
+    ///
+    /// let observer = TracingObserver::new();
+    /// ```
     pub const fn new() -> Self {
         Self
     }

@@ -44,6 +44,14 @@ impl TimeoutFormat {
     ///
     /// `None` where less than the smallest unit is left (1 ns, 1 ms): a timeout of zero is not legal in gRPC, and means
     /// "no limit" to some proxies.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::wire::TimeoutFormat;
+    ///
+    /// assert_eq!(TimeoutFormat::Millis.write(Duration::from_micros(1_999)).unwrap(), "1");
+    /// assert_eq!(TimeoutFormat::Millis.write(Duration::from_micros(999)), None);
+    /// ```
     pub fn write(self, remaining: Duration) -> Option<HeaderValue> {
         let nanos = remaining.as_nanos();
         match self {
@@ -68,6 +76,14 @@ impl TimeoutFormat {
 
     /// Reads a field value. `None` for what does not fit the grammar; spaces around it are not part of it (RFC 9110
     /// §5.5). Zero is what some peers send for a time that is already up, and is read as that.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::wire::TimeoutFormat;
+    ///
+    /// assert_eq!(TimeoutFormat::Grpc.read(b"2S"), Some(Duration::from_secs(2)));
+    /// assert_eq!(TimeoutFormat::Grpc.read(b"2 S"), None);
+    /// ```
     pub fn read(self, value: &[u8]) -> Option<Duration> {
         let value = value.trim_ascii();
         match self {

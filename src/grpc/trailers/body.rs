@@ -9,6 +9,21 @@ use http_body::{Body, Frame, SizeHint};
 use crate::grpc::status::Status;
 
 /// A body whose first frame may have been looked at; whoever reads it gets that frame first.
+///
+/// ```
+/// use http::Response;
+/// use http_body::Body;
+/// use http_body_util::BodyExt;
+/// use tower_composure::grpc::Peeked;
+///
+/// async fn read<B>(response: Response<Peeked<B>>) -> Result<usize, B::Error>
+/// where
+///     B: Body<Data = bytes::Bytes> + Unpin,
+/// {
+///     Ok(response.into_body().collect().await?.to_bytes().len())
+/// }
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 pub struct Peeked<B: Body> {
     first: First<B>,
     body: B,

@@ -14,6 +14,21 @@ pin_project! {
     /// The future of a [`PeekStatusService`](super::PeekStatusService).
     ///
     /// Dropping it drops the inner future.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use http::{Request, Response};
+    /// use http_body_util::Empty;
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    /// use tower_composure::grpc::{PeekStatusFuture, PeekStatusLayer};
+    ///
+    /// type Body = Empty<&'static [u8]>;
+    /// let channel = service_fn(|_: Request<()>| async { Ok::<_, std::io::Error>(Response::new(Body::new())) });
+    /// let mut service = PeekStatusLayer::new().layer(channel);
+    /// let future: PeekStatusFuture<_> = service.ready().await?.call(Request::new(()));
+    /// assert!(future.await.is_ok());
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct PeekStatusFuture<F> {
         #[pin]

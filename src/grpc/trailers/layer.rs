@@ -4,6 +4,14 @@ use super::service::PeekStatusService;
 
 /// Finds the status of an answer whose trailers came with its headers, for the retry above. See the
 /// [module](crate::grpc).
+///
+/// ```
+/// use tower::ServiceBuilder;
+/// use tower_composure::grpc::PeekStatusLayer;
+/// use tower_composure::{GrpcPolicy, RetryLayer};
+///
+/// let layers = ServiceBuilder::new().layer(RetryLayer::new(GrpcPolicy::new())).layer(PeekStatusLayer::new());
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PeekStatusLayer {
     _private: (),
@@ -11,6 +19,12 @@ pub struct PeekStatusLayer {
 
 impl PeekStatusLayer {
     /// There is nothing to configure.
+    ///
+    /// ```
+    /// use tower_composure::grpc::PeekStatusLayer;
+    ///
+    /// let layer = PeekStatusLayer::new();
+    /// ```
     pub const fn new() -> Self {
         Self { _private: () }
     }

@@ -8,6 +8,20 @@ use super::body::Peeked;
 use super::future::PeekStatusFuture;
 
 /// Finds the status of an answer whose trailers came with its headers. See the [module](crate::grpc).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use http::{Request, Response};
+/// use http_body_util::Empty;
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_composure::grpc::{PeekStatusLayer, PeekStatusService};
+///
+/// type Body = Empty<&'static [u8]>;
+/// let channel = service_fn(|_: Request<()>| async { Ok::<_, std::io::Error>(Response::new(Body::new())) });
+/// let service: PeekStatusService<_> = PeekStatusLayer::new().layer(channel);
+/// assert_eq!(service.oneshot(Request::new(())).await?.status(), 200);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct PeekStatusService<S> {
     inner: S,

@@ -13,6 +13,15 @@ pin_project! {
     ///
     /// As a body it gives everything that the service's body gave, collected or not: data, trailers, and the error that
     /// ended it, in their order. What was collected whole is one frame. Its data is `Bytes`.
+    ///
+    /// ```
+    /// use http::Response;
+    /// use tower_composure::http::CollectedBody;
+    ///
+    /// fn says_so<B: http_body::Body>(response: &Response<CollectedBody<B>>) -> bool {
+    ///     response.body().collected().is_some_and(|body| body.starts_with(b"overloaded"))
+    /// }
+    /// ```
     pub struct CollectedBody<B>
     where
         B: Body,
@@ -55,6 +64,15 @@ impl<B: Body> CollectedBody<B> {
 
     /// All of the body's data, whether or not it has been read since. `None` where the body was not to be collected, is
     /// larger than the bound, or broke off.
+    ///
+    /// ```
+    /// use http_body_util::Full;
+    /// use tower_composure::http::CollectedBody;
+    ///
+    /// fn length(body: &CollectedBody<Full<bytes::Bytes>>) -> Option<usize> {
+    ///     body.collected().map(bytes::Bytes::len)
+    /// }
+    /// ```
     pub const fn collected(&self) -> Option<&Bytes> {
         match &self.state {
             State::Gathered { gathered } => gathered.whole(),
@@ -63,6 +81,15 @@ impl<B: Body> CollectedBody<B> {
     }
 
     /// The error that ended the body while it was collected. `None` once it has been read.
+    ///
+    /// ```
+    /// use http_body::Body;
+    /// use tower_composure::http::CollectedBody;
+    ///
+    /// fn broke_off<B: Body>(body: &CollectedBody<B>) -> bool {
+    ///     body.error().is_some()
+    /// }
+    /// ```
     pub const fn error(&self) -> Option<&B::Error> {
         match &self.state {
             State::Gathered { gathered } => gathered.error(),

@@ -14,6 +14,22 @@ use super::layer::When;
 pin_project! {
     /// The future of a [`CollectBodyService`](super::CollectBodyService). Dropping it drops the call, or the body that
     /// is being collected.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use http::{Request, Response};
+    /// use http_body_util::Full;
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    /// use tower_composure::http::CollectBodyLayer;
+    /// use tower_composure::http::collect_body::CollectBodyFuture;
+    ///
+    /// type Body = Full<bytes::Bytes>;
+    /// let client = service_fn(|_: Request<()>| async { Ok::<_, std::io::Error>(Response::new(Body::from("calm"))) });
+    /// let mut service = CollectBodyLayer::new().all().layer(client);
+    /// let future: CollectBodyFuture<_, _> = service.ready().await?.call(Request::new(()));
+    /// assert_eq!(future.await?.body().collected().unwrap(), "calm");
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct CollectBodyFuture<F, B>
     where

@@ -7,6 +7,14 @@ use tower_layer::Layer;
 use super::CollectBodyService;
 
 /// Collects the bodies of responses, so that a policy can look at them. See the [module](crate::http::collect_body).
+///
+/// ```
+/// use tower::ServiceBuilder;
+/// use tower_composure::http::CollectBodyLayer;
+/// use tower_composure::{HttpPolicy, RetryLayer};
+///
+/// let layers = ServiceBuilder::new().layer(RetryLayer::new(HttpPolicy::new())).layer(CollectBodyLayer::new());
+/// ```
 #[derive(Clone)]
 pub struct CollectBodyLayer {
     max_bytes: usize,
@@ -33,6 +41,12 @@ impl When {
 
 impl CollectBodyLayer {
     /// Collects the bodies of client and server errors (4xx and 5xx), up to 64 KiB each.
+    ///
+    /// ```
+    /// use tower_composure::http::CollectBodyLayer;
+    ///
+    /// let layer = CollectBodyLayer::new();
+    /// ```
     pub const fn new() -> Self {
         Self {
             max_bytes: 64 * 1024,
@@ -42,6 +56,12 @@ impl CollectBodyLayer {
 
     /// The most bytes of a body that are collected; a larger one is passed on as a stream. Default 64 KiB; with 0, only
     /// what is empty is collected.
+    ///
+    /// ```
+    /// use tower_composure::http::CollectBodyLayer;
+    ///
+    /// let layer = CollectBodyLayer::new().max_bytes(1024 * 1024);
+    /// ```
     #[must_use]
     pub const fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
@@ -49,6 +69,12 @@ impl CollectBodyLayer {
     }
 
     /// Collects every body. A success is then a response whose body has come whole, or is larger than the bound.
+    ///
+    /// ```
+    /// use tower_composure::http::CollectBodyLayer;
+    ///
+    /// let layer = CollectBodyLayer::new().all();
+    /// ```
     #[must_use]
     pub fn all(mut self) -> Self {
         self.when = When::All;
@@ -56,6 +82,13 @@ impl CollectBodyLayer {
     }
 
     /// Collects the body of each response whose head fulfils this.
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use tower_composure::http::CollectBodyLayer;
+    ///
+    /// let layer = CollectBodyLayer::new().when(|head| head.status == StatusCode::TOO_MANY_REQUESTS);
+    /// ```
     #[must_use]
     pub fn when(mut self, when: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
         self.when = When::Told(Arc::new(when));

@@ -9,6 +9,21 @@ use super::layer::When;
 use super::{CollectBodyFuture, CollectedBody};
 
 /// Collects the bodies of responses, so that a policy can look at them. See the [module](crate::http::collect_body).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use http::{Request, Response};
+/// use http_body_util::Full;
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_composure::http::CollectBodyLayer;
+/// use tower_composure::http::collect_body::CollectBodyService;
+///
+/// type Body = Full<bytes::Bytes>;
+/// let client = service_fn(|_: Request<()>| async { Ok::<_, std::io::Error>(Response::new(Body::from("calm"))) });
+/// let service: CollectBodyService<_> = CollectBodyLayer::new().all().layer(client);
+/// assert_eq!(service.oneshot(Request::new(())).await?.body().collected().unwrap(), "calm");
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct CollectBodyService<S> {
     inner: S,

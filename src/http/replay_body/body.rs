@@ -51,6 +51,14 @@ enum State<B> {
 
 impl<B: Body> ReplayBody<B> {
     /// Keeps up to this many bytes. Nothing is kept of a body that announces more, or while there is no copy.
+    ///
+    /// ```
+    /// use http_body_util::Full;
+    /// use tower_composure::http::ReplayBody;
+    ///
+    /// let body = ReplayBody::new(Full::<bytes::Bytes>::from("an upload"), 64 * 1024);
+    /// assert!(body.is_replayable());
+    /// ```
     pub fn new(body: B, max_bytes: usize) -> Self {
         if body.is_end_stream() {
             return Self::of(None, 0, (0, Some(0)));
@@ -79,6 +87,18 @@ impl<B> ReplayBody<B> {
     /// already or is known not to fit.
     ///
     /// Of several bodies that share a stream, the newest that has begun to be read gets it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use http_body_util::{BodyExt, Full};
+    /// use tower_composure::http::ReplayBody;
+    ///
+    /// let body = ReplayBody::new(Full::<bytes::Bytes>::from("an upload"), 64 * 1024);
+    /// let again = body.replay().unwrap();
+    /// drop(body); // the first attempt failed
+    /// assert_eq!(again.collect().await?.to_bytes(), "an upload");
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn replay(&self) -> Option<Self> {
         self.is_replayable().then(|| {
@@ -88,6 +108,14 @@ impl<B> ReplayBody<B> {
     }
 
     /// Whether the whole of the stream can still be sent again, as far as it has been read.
+    ///
+    /// ```
+    /// use http_body_util::Full;
+    /// use tower_composure::http::ReplayBody;
+    ///
+    /// let body = ReplayBody::new(Full::<bytes::Bytes>::from("an upload"), 4);
+    /// assert!(!body.is_replayable()); // it announces more than four bytes
+    /// ```
     pub fn is_replayable(&self) -> bool {
         self.shared.as_ref().is_none_or(|shared| !shared.is_lost())
     }

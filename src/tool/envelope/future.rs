@@ -21,6 +21,21 @@ pin_project! {
     /// The future of an [`EnvelopeService`](super::EnvelopeService).
     ///
     /// Dropping it drops the inner future.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use serde_json::json;
+    /// use tower::{Layer, Service, ServiceExt};
+    /// use tower_composure::tool::envelope::EnvelopeFuture;
+    /// use tower_composure::tool::{EnvelopeLayer, ToolCall, tool_fn};
+    /// use tower_composure::{BoxError, ToolPolicy};
+    ///
+    /// let tool = tool_fn(|_: ToolCall| async { Ok::<_, BoxError>(json!({"status": "ok"})) });
+    /// let mut service = EnvelopeLayer::new(ToolPolicy::new()).layer(tool);
+    /// let future: EnvelopeFuture<_, _, _> = service.ready().await?.call(ToolCall::new("charge"));
+    /// assert_eq!(future.await?["status"], "ok");
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct EnvelopeFuture<Fut, E, F> {
         #[pin]

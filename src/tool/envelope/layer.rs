@@ -10,6 +10,21 @@ use super::EnvelopeService;
 use crate::tool::{ToolCall, ToolPolicy, Unmarked};
 
 /// Tells the model how a call ended, and what it can do. See the [module](super).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use serde_json::Value;
+/// use tower::{ServiceBuilder, ServiceExt};
+/// use tower_composure::tool::{EnvelopeLayer, ToolCall, tool_fn};
+/// use tower_composure::{BoxError, ToolPolicy};
+///
+/// let tool = ServiceBuilder::new()
+///     .layer(EnvelopeLayer::new(ToolPolicy::new()))
+///     .service(tool_fn(|_: ToolCall| async { Err::<Value, BoxError>("reset".into()) }));
+/// let told = tool.oneshot(ToolCall::new("charge")).await?;
+/// assert_eq!(told["action"], "check_state"); // nobody knows whether it was made
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct EnvelopeLayer<F = Unmarked> {
     pub(super) config: Arc<Config<F>>,
@@ -26,6 +41,12 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 impl<F> EnvelopeLayer<F> {
     /// Over tools that this policy classifies; give it the one that the retry reads.
+    ///
+    /// ```
+    /// use tower_composure::{EnvelopeLayer, ToolPolicy};
+    ///
+    /// let layer = EnvelopeLayer::new(ToolPolicy::new());
+    /// ```
     pub fn new(policy: ToolPolicy<F>) -> Self {
         Self {
             config: Arc::new(Config {
@@ -40,6 +61,13 @@ impl<F> EnvelopeLayer<F> {
 impl<F: Clone> EnvelopeLayer<F> {
     /// After how long to try again, where neither the tool nor a breaker has said. Default 5 s; told in whole seconds,
     /// rounded up, at least one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::{EnvelopeLayer, ToolPolicy};
+    ///
+    /// let layer = EnvelopeLayer::new(ToolPolicy::new()).retry_after(Duration::from_secs(30));
+    /// ```
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
         Arc::make_mut(&mut self.config).retry_after = wait;
@@ -47,6 +75,12 @@ impl<F: Clone> EnvelopeLayer<F> {
     }
 
     /// The tool that tells whether a call of `tool` was carried out, for `check_with`. Default: none is named.
+    ///
+    /// ```
+    /// use tower_composure::{EnvelopeLayer, ToolPolicy};
+    ///
+    /// let layer = EnvelopeLayer::new(ToolPolicy::new()).check_with("charge", "find_charge");
+    /// ```
     #[must_use]
     pub fn check_with(mut self, tool: impl Into<String>, check: impl Into<Arc<str>>) -> Self {
         let checks = &mut Arc::make_mut(&mut self.config).check_with;

@@ -11,6 +11,20 @@ use crate::policy::{Policy, first_attempt};
 use crate::tool::{ToolCall, ToolPolicy, ToolResponse};
 
 /// Tells the model how a call ended. See the [module](super).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use serde_json::json;
+/// use tower::{Layer, ServiceExt};
+/// use tower_composure::tool::envelope::EnvelopeService;
+/// use tower_composure::tool::{EnvelopeLayer, ToolCall, tool_fn};
+/// use tower_composure::{BoxError, ToolPolicy};
+///
+/// let tool = tool_fn(|_: ToolCall| async { Ok::<_, BoxError>(json!({"status": "ok"})) });
+/// let service: EnvelopeService<_, _> = EnvelopeLayer::new(ToolPolicy::new()).layer(tool);
+/// assert_eq!(service.oneshot(ToolCall::new("charge")).await?["status"], "ok");
+/// # Ok(()) }
+/// ```
 pub struct EnvelopeService<S: Service<ToolCall>, F> {
     inner: S,
     /// The inner service has failed to become ready, which the next call is told.

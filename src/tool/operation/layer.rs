@@ -8,6 +8,14 @@ use super::HttpTool;
 use crate::error::ConfigError;
 
 /// One operation of an HTTP API, as a tool. See the [module](super).
+///
+/// ```
+/// use http::Method;
+/// use tower_composure::tool::HttpOperation;
+///
+/// let orders = HttpOperation::new(Method::GET, "https://shop.test/orders/{order}")?.query("fields");
+/// # Ok::<(), tower_composure::BoxError>(())
+/// ```
 #[derive(Clone)]
 pub struct HttpOperation {
     pub(super) plan: Arc<Plan>,
@@ -34,6 +42,14 @@ impl HttpOperation {
     /// # Errors
     ///
     /// Where a brace is not closed or empty, an argument stands before the path, or the target is no URI.
+    ///
+    /// ```
+    /// use http::Method;
+    /// use tower_composure::tool::HttpOperation;
+    ///
+    /// assert!(HttpOperation::new(Method::POST, "https://shop.test/orders/{order}/charges").is_ok());
+    /// assert!(HttpOperation::new(Method::POST, "https://shop.test/orders/{order").is_err());
+    /// ```
     pub fn new(method: Method, target: impl AsRef<str>) -> Result<Self, ConfigError> {
         let path = parse(target.as_ref())?;
         Ok(Self {
@@ -47,6 +63,14 @@ impl HttpOperation {
     }
 
     /// The argument of this name goes into the query, where a call has it.
+    ///
+    /// ```
+    /// use http::Method;
+    /// use tower_composure::tool::HttpOperation;
+    ///
+    /// let search = HttpOperation::new(Method::POST, "https://shop.test/search")?.query("page");
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     #[must_use]
     pub fn query(mut self, name: impl Into<String>) -> Self {
         Arc::make_mut(&mut self.plan).query.push(name.into());
@@ -54,6 +78,15 @@ impl HttpOperation {
     }
 
     /// The header that the key goes into. Default `idempotency-key`.
+    ///
+    /// ```
+    /// use http::{HeaderName, Method};
+    /// use tower_composure::tool::HttpOperation;
+    ///
+    /// let charge = HttpOperation::new(Method::POST, "https://shop.test/charges")?
+    ///     .key_header(HeaderName::from_static("x-request-key"));
+    /// # Ok::<(), tower_composure::BoxError>(())
+    /// ```
     #[must_use]
     pub fn key_header(mut self, header: HeaderName) -> Self {
         Arc::make_mut(&mut self.plan).key_header = header;

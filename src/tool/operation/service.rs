@@ -19,6 +19,19 @@ use crate::tool::{ToolCall, ToolResponse, codes};
 ///
 /// The client takes requests whose body is bytes (`tower`'s `map_request` makes another body of them), and answers with
 /// a body that has been read to its end.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use http::{Method, Request, Response};
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_composure::tool::operation::HttpTool;
+/// use tower_composure::tool::{HttpOperation, ToolCall};
+///
+/// let client = service_fn(|_: Request<Vec<u8>>| async { Ok::<_, std::io::Error>(Response::new(Vec::<u8>::new())) });
+/// let tool: HttpTool<_> = HttpOperation::new(Method::POST, "https://shop.test/charges")?.layer(client);
+/// assert_eq!(tool.oneshot(ToolCall::new("charge").arg("order", 7)).await?["status"], "ok");
+/// # Ok(()) }
+/// ```
 pub struct HttpTool<S> {
     inner: Ready<S>,
     plan: Arc<Plan>,
@@ -64,6 +77,20 @@ pin_project! {
     /// The future of an [`HttpTool`].
     ///
     /// Dropping it drops the request.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use http::{Method, Request, Response};
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    /// use tower_composure::tool::operation::HttpToolFuture;
+    /// use tower_composure::tool::{HttpOperation, ToolCall};
+    ///
+    /// let client = service_fn(|_: Request<Vec<u8>>| async { Ok::<_, std::io::Error>(Response::new(Vec::<u8>::new())) });
+    /// let mut tool = HttpOperation::new(Method::GET, "https://shop.test/orders")?.layer(client);
+    /// let future: HttpToolFuture<_> = tool.ready().await?.call(ToolCall::new("orders"));
+    /// assert_eq!(future.await?["status"], "ok");
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct HttpToolFuture<F> {
         #[pin]

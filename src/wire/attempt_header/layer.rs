@@ -4,6 +4,14 @@ use tower_layer::Layer;
 use super::service::AttemptHeaderService;
 
 /// How the attempts of a call are numbered in a header.
+///
+/// ```
+/// use http::HeaderName;
+/// use tower_composure::AttemptHeaderLayer;
+/// use tower_composure::wire::Numbering;
+///
+/// let layer = AttemptHeaderLayer::new(HeaderName::from_static("x-retry"), Numbering::FromZero);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Numbering {
     /// Attempts: 1 on the first.
@@ -39,6 +47,13 @@ fn value(number: u32) -> HeaderValue {
 }
 
 /// Tells the server which attempt a request is. See the [module](crate::wire).
+///
+/// ```
+/// use tower::ServiceBuilder;
+/// use tower_composure::{AttemptHeaderLayer, HttpPolicy, RetryLayer};
+///
+/// let layers = ServiceBuilder::new().layer(RetryLayer::new(HttpPolicy::new())).layer(AttemptHeaderLayer::envoy());
+/// ```
 #[derive(Debug, Clone)]
 pub struct AttemptHeaderLayer {
     header: HeaderName,
@@ -47,23 +62,49 @@ pub struct AttemptHeaderLayer {
 
 impl AttemptHeaderLayer {
     /// A header of your own.
+    ///
+    /// ```
+    /// use http::HeaderName;
+    /// use tower_composure::AttemptHeaderLayer;
+    /// use tower_composure::wire::Numbering;
+    ///
+    /// let layer = AttemptHeaderLayer::new(HeaderName::from_static("x-attempt"), Numbering::FromOne);
+    /// ```
     pub const fn new(header: HeaderName, numbering: Numbering) -> Self {
         Self { header, numbering }
     }
 
     /// `x-envoy-attempt-count`, as Envoy sends it: 1 on the first attempt.
+    ///
+    /// ```
+    /// use tower_composure::AttemptHeaderLayer;
+    ///
+    /// let layer = AttemptHeaderLayer::envoy();
+    /// ```
     pub const fn envoy() -> Self {
         let header = HeaderName::from_static("x-envoy-attempt-count");
         Self::new(header, Numbering::FromOne)
     }
 
     /// `grpc-previous-rpc-attempts` (gRFC A6): absent on the first attempt.
+    ///
+    /// ```
+    /// use tower_composure::AttemptHeaderLayer;
+    ///
+    /// let layer = AttemptHeaderLayer::grpc();
+    /// ```
     pub const fn grpc() -> Self {
         let header = HeaderName::from_static("grpc-previous-rpc-attempts");
         Self::new(header, Numbering::RetriesOnly)
     }
 
     /// `x-stainless-retry-count`, as the SDKs of `OpenAI` and Anthropic send it: 0 on the first attempt.
+    ///
+    /// ```
+    /// use tower_composure::AttemptHeaderLayer;
+    ///
+    /// let layer = AttemptHeaderLayer::stainless();
+    /// ```
     pub const fn stainless() -> Self {
         let header = HeaderName::from_static("x-stainless-retry-count");
         Self::new(header, Numbering::FromZero)

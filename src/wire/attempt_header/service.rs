@@ -7,6 +7,22 @@ use super::Numbering;
 use crate::attempt::Attempt;
 
 /// Tells the server which attempt a request is. See the [module](crate::wire).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use http::{Request, Response};
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_composure::wire::AttemptHeaderService;
+/// use tower_composure::{AttemptHeaderLayer, HttpPolicy, RetryLayer};
+///
+/// let client = service_fn(|request: Request<()>| async move {
+///     Ok::<_, std::io::Error>(Response::new(request.headers()["x-envoy-attempt-count"].clone()))
+/// });
+/// let service: AttemptHeaderService<_> = AttemptHeaderLayer::envoy().layer(client);
+/// let service = RetryLayer::new(HttpPolicy::new()).layer(service);
+/// assert_eq!(service.oneshot(Request::new(())).await?.into_body(), "1");
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct AttemptHeaderService<S> {
     inner: S,

@@ -12,6 +12,20 @@ pin_project! {
     /// The future of a [`DeadlineFromHeaderService`](super::DeadlineFromHeaderService).
     ///
     /// Dropping it drops the inner future.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use http::{Request, Response};
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    /// use tower_composure::DeadlineFromHeaderLayer;
+    /// use tower_composure::wire::DeadlineFromHeaderFuture;
+    ///
+    /// let handler = service_fn(|_: Request<()>| async { Ok::<_, std::io::Error>(Response::new(())) });
+    /// let mut service = DeadlineFromHeaderLayer::grpc().layer(handler);
+    /// let future: DeadlineFromHeaderFuture<_> = service.ready().await?.call(Request::new(()));
+    /// assert_eq!(future.await?.status(), 200);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct DeadlineFromHeaderFuture<F> {
         #[pin]

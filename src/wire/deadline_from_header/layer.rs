@@ -10,6 +10,17 @@ use crate::wire::{GRPC_TIMEOUT, TimeoutFormat, shortest};
 ///
 /// It ends nothing by itself and keeps the error type of the service, so it fits into a router. What ends the call is a
 /// [`DeadlineLayer`](crate::DeadlineLayer) below it.
+///
+/// ```
+/// use http::HeaderName;
+/// use std::time::Duration;
+/// use tower::ServiceBuilder;
+/// use tower_composure::{DeadlineFromHeaderLayer, DeadlineLayer};
+///
+/// let layers = ServiceBuilder::new()
+///     .layer(DeadlineFromHeaderLayer::millis(HeaderName::from_static("x-timeout-ms")))
+///     .layer(DeadlineLayer::call(Duration::from_secs(5)));
+/// ```
 #[derive(Debug, Clone)]
 pub struct DeadlineFromHeaderLayer {
     config: Config,
@@ -25,11 +36,24 @@ pub(super) struct Config {
 
 impl DeadlineFromHeaderLayer {
     /// From `grpc-timeout`. Without one there is no deadline, as gRPC has it.
+    ///
+    /// ```
+    /// use tower_composure::DeadlineFromHeaderLayer;
+    ///
+    /// let layer = DeadlineFromHeaderLayer::grpc();
+    /// ```
     pub const fn grpc() -> Self {
         Self::new(GRPC_TIMEOUT, TimeoutFormat::Grpc)
     }
 
     /// From whole milliseconds in a header of this name. Without one there is no deadline.
+    ///
+    /// ```
+    /// use http::HeaderName;
+    /// use tower_composure::DeadlineFromHeaderLayer;
+    ///
+    /// let layer = DeadlineFromHeaderLayer::millis(HeaderName::from_static("x-timeout-ms"));
+    /// ```
     pub const fn millis(header: HeaderName) -> Self {
         Self::new(header, TimeoutFormat::Millis)
     }
@@ -46,6 +70,13 @@ impl DeadlineFromHeaderLayer {
     }
 
     /// How long a request without a valid header may take. Default `Duration::MAX`: no deadline.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::DeadlineFromHeaderLayer;
+    ///
+    /// let layer = DeadlineFromHeaderLayer::grpc().default_limit(Duration::from_secs(5));
+    /// ```
     #[must_use]
     pub const fn default_limit(mut self, limit: Duration) -> Self {
         self.config.default = limit;
@@ -53,6 +84,13 @@ impl DeadlineFromHeaderLayer {
     }
 
     /// The longest that any request may take, whatever its header says. Default `Duration::MAX`: as long as it says.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_composure::DeadlineFromHeaderLayer;
+    ///
+    /// let layer = DeadlineFromHeaderLayer::grpc().max_limit(Duration::from_secs(30));
+    /// ```
     #[must_use]
     pub const fn max_limit(mut self, limit: Duration) -> Self {
         self.config.longest = limit;

@@ -8,6 +8,23 @@ use super::layer::Config;
 use crate::deadline::Deadline;
 
 /// Puts the deadline that a caller sent into scope. See the [module](crate::wire).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use http::{Request, Response};
+/// use std::time::Duration;
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_composure::wire::DeadlineFromHeaderService;
+/// use tower_composure::{Deadline, DeadlineFromHeaderLayer};
+///
+/// let handler = service_fn(|_: Request<()>| async {
+///     Ok::<_, std::io::Error>(Response::new(Deadline::current().unwrap().remaining()))
+/// });
+/// let service: DeadlineFromHeaderService<_> = DeadlineFromHeaderLayer::grpc().layer(handler);
+/// let request = Request::builder().header("grpc-timeout", "2S").body(())?;
+/// assert_eq!(service.oneshot(request).await?.into_body(), Duration::from_secs(2));
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct DeadlineFromHeaderService<S> {
     inner: S,

@@ -14,6 +14,20 @@ pin_project! {
     /// The future of a [`DeadlineHeaderService`](super::DeadlineHeaderService).
     ///
     /// Dropping it drops the inner future.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use http::{Request, Response};
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    /// use tower_composure::DeadlineHeaderLayer;
+    /// use tower_composure::wire::DeadlineHeaderFuture;
+    ///
+    /// let client = service_fn(|_: Request<()>| async { Ok::<_, std::io::Error>(Response::new(())) });
+    /// let mut service = DeadlineHeaderLayer::grpc().layer(client);
+    /// let future: DeadlineHeaderFuture<_> = service.ready().await?.call(Request::new(()));
+    /// assert_eq!(future.await?.status(), 200);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct DeadlineHeaderFuture<F> {
         #[pin]

@@ -12,6 +12,23 @@ use crate::ready::Ready;
 use crate::wire::{TimeoutFormat, shortest};
 
 /// Tells the server how much time is left before the deadline in scope. See the [module](crate::wire).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+/// use http::{Request, Response};
+/// use std::time::Duration;
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_composure::wire::DeadlineHeaderService;
+/// use tower_composure::{DeadlineHeaderLayer, DeadlineLayer};
+///
+/// let client = service_fn(|request: Request<()>| async move {
+///     Ok::<_, std::io::Error>(Response::new(request.headers()["grpc-timeout"].clone()))
+/// });
+/// let service: DeadlineHeaderService<_> = DeadlineHeaderLayer::grpc().layer(client);
+/// let service = DeadlineLayer::call(Duration::from_secs(8)).layer(service);
+/// assert_eq!(service.oneshot(Request::new(())).await?.into_body(), "8000000u");
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct DeadlineHeaderService<S> {
     inner: Ready<S>,
