@@ -54,6 +54,11 @@
 //!             the service
 //! ```
 //!
+//! # Panics
+//!
+//! None on a setting, a request or an answer: a setting that cannot work is a [`ConfigError`] when it is built. Waits are
+//! tokio's, so a call that waits needs a tokio runtime with its timer on.
+//!
 //! # Example
 //!
 //! ```

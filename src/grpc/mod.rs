@@ -62,6 +62,15 @@
 //! - A `Channel` reads `grpc-timeout` too and ends the attempt by itself, about when the deadline does. A
 //!   [`DeadlineHeaderLayer`](crate::DeadlineHeaderLayer) leaves that to the deadline.
 //!
+//! # When to use
+//!
+//! Around a channel, below the generated client.
+//!
+//! # When not to
+//!
+//! For what speaks JSON over HTTP in front of a gRPC server, which answers in statuses:
+//! [`HttpPolicy`](crate::HttpPolicy). For a stream of messages that has begun: it is the caller's, and nothing repeats it.
+//!
 //! # Where in the stack
 //!
 //! The policy: in the [`Stack`](crate::Stack), or in the retry and the breaker. [`PeekStatusLayer`]: below the retry.

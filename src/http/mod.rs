@@ -69,6 +69,15 @@
 //! A retry is done with a response when its head is there. [`replay_body`] sends streamed requests again,
 //! [`collect_body`] lets a policy look into a response, and [`DrainBody`] keeps the connection of a response that lost.
 //!
+//! # Where in the stack
+//!
+//! The policy in a [`Stack`](crate::Stack), or in the retry and the breaker alike, so that they cannot disagree.
+//! `CollectBodyLayer` belongs directly around the client, `ReplayBodyLayer` above the retry, [`DrainBody`] into the retry.
+//!
+//! # Cancellation, errors
+//!
+//! A policy has no future and no error of its own.
+//!
 //! # What the client below repeats
 //!
 //! hyper-util's client repeats a request by itself where the pooled connection that it was given turns out to be dead

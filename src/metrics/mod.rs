@@ -45,6 +45,15 @@
 //!
 //! The folder `observability` of the repository has alerts for Prometheus and a dashboard for Grafana.
 //!
+//! # Where in the stack
+//!
+//! Beside it: [`StackBuilder::observer`](crate::stack::StackBuilder::observer) hands it to all layers, and each layer that
+//! stands alone has a setter of that name. A breaker that is given to a stack brings its own.
+//!
+//! # Cancellation, errors
+//!
+//! A call that is dropped is counted, with the outcome `cancelled`. There are no errors.
+//!
 //! # Example
 //!
 //! ```

@@ -18,6 +18,11 @@
 //!
 //! Where you need another order. Every layer is useful alone, and they find each other through the call context.
 //!
+//! # Where in the stack
+//!
+//! It is the stack. What makes requests (a signer, headers that tell of attempts and deadlines, a collected body) belongs
+//! below it, what a caller or a model is told above it.
+//!
 //! # Cancellation
 //!
 //! Dropping the future at any point leaves budget, breaker and permits as if the drop had been expected.

@@ -54,6 +54,11 @@
 //!
 //! Each layer works over any service of [`ToolCall`]s, and alone.
 //!
+//! # Cancellation, errors
+//!
+//! Dropping a call drops the tool's future. A policy and a [`ToolSet`] have no errors of their own; an [`EnvelopeLayer`] has
+//! none at all, since it tells them to the model.
+//!
 //! # One owner of retries
 //!
 //! An agent loop that calls again, a decorator around a tool and the HTTP client in it, each with three attempts, are 27

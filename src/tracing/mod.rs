@@ -44,6 +44,15 @@
 //! # span_of_an_attempt();
 //! ```
 //!
+//! # Where in the stack
+//!
+//! Beside it: [`StackBuilder::observer`](crate::stack::StackBuilder::observer) hands it to all layers, and each layer that
+//! stands alone has a setter of that name. A breaker that is given to a stack brings its own.
+//!
+//! # Cancellation, errors
+//!
+//! A call that is dropped ends with the outcome `cancelled`. There are no errors.
+//!
 //! # Example
 //!
 //! ```
