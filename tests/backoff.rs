@@ -10,6 +10,7 @@ mod support;
 
 use std::time::Duration;
 
+use support::backoff::{Calls, attempts, exponential};
 use support::{Script, Step};
 use tokio::time::{Instant, advance};
 use tower::{Layer, ServiceExt};
@@ -23,15 +24,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const LOWEST: u64 = 0;
 const HIGHEST: u64 = u64::MAX;
 
-type Calls = Script<(), (), &'static str>;
-
-fn exponential(base_ms: u64, cap_ms: u64) -> Backoff {
-    Backoff::exponential(
-        Duration::from_millis(base_ms),
-        Duration::from_millis(cap_ms),
-    )
-}
-
 fn refusal(backoff: Backoff) -> String {
     let error = RetryLayer::builder(Effect::Read)
         .backoff(backoff)
@@ -39,19 +31,6 @@ fn refusal(backoff: Backoff) -> String {
         .unwrap_err();
     assert_eq!(error.setting(), "backoff");
     error.to_string()
-}
-
-/// When the attempts at a call that always fails come, and the sum of its waits.
-async fn attempts(backoff: Backoff, max: u32, seed: u64) -> (Vec<u128>, Duration) {
-    let script = Calls::new([Step::Err("down")]);
-    let layer = RetryLayer::builder(Effect::Read)
-        .max_attempts(max)
-        .backoff(backoff)
-        .seed(seed)
-        .build()
-        .unwrap();
-    let (_, report) = CallReport::of(layer.layer(script.clone()).oneshot(())).await;
-    (script.times(), report.unwrap().backoff())
 }
 
 #[test]

@@ -7,16 +7,15 @@ mod support;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use support::{Script, Step};
+use support::Step;
+use support::backoff::{Calls, attempts, exponential};
 use tower::{Layer, ServiceExt};
-use tower_composure::{Backoff, CallReport, Effect, Jitter, RetryLayer};
+use tower_composure::{Backoff, Effect, Jitter, RetryLayer};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const LOWEST: u64 = 0;
 const HIGHEST: u64 = u64::MAX;
-
-type Calls = Script<(), (), &'static str>;
 
 /// `SplitMix64`, written down a second time: the crate's seeded jitter is meant to be this sequence and no other.
 fn words(seed: u64) -> impl Iterator<Item = u64> {
@@ -26,26 +25,6 @@ fn words(seed: u64) -> impl Iterator<Item = u64> {
         word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         word ^ (word >> 31)
     })
-}
-
-fn exponential(base_ms: u64, cap_ms: u64) -> Backoff {
-    Backoff::exponential(
-        Duration::from_millis(base_ms),
-        Duration::from_millis(cap_ms),
-    )
-}
-
-/// When the attempts at a call that always fails come, and the sum of its waits.
-async fn attempts(backoff: Backoff, max: u32, seed: u64) -> (Vec<u128>, Duration) {
-    let script = Calls::new([Step::Err("down")]);
-    let layer = RetryLayer::builder(Effect::Read)
-        .max_attempts(max)
-        .backoff(backoff)
-        .seed(seed)
-        .build()
-        .unwrap();
-    let (_, report) = CallReport::of(layer.layer(script.clone()).oneshot(())).await;
-    (script.times(), report.unwrap().backoff())
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A breaker that has been through a great deal of time and of transitions works as on its first day.
 #![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
 mod support;
 
@@ -59,44 +60,32 @@ async fn closes_after_both_probes(breaker: &CircuitBreaker) {
 /// Every count of transitions at which a tag of 12 or of 16 bits could be mistaken for one to come.
 const RESETS: [u32; 6] = [2_049, 3_000, 4_095, 32_769, 40_000, 65_535];
 
-#[tokio::test(start_paused = true)]
-async fn a_count_window_counts_after_any_number_of_resets() {
+/// It opens and closes as a new one does after each of these.
+async fn counts_after_any_number_of_resets(builder: CircuitBreakerBuilder) {
     for resets in RESETS {
-        let breaker = builder().build().unwrap();
+        let breaker = builder.clone().build().unwrap();
         call(&breaker, false).await;
         (0..resets).for_each(|_| breaker.reset());
         opens_on_the_fifth_failure(&breaker).await;
         advance(SECOND).await;
         closes_after_both_probes(&breaker).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_count_window_counts_after_any_number_of_resets() {
+    counts_after_any_number_of_resets(builder()).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_time_window_counts_after_any_number_of_resets() {
-    for resets in RESETS {
-        let breaker = builder().time_window(10 * SECOND).build().unwrap();
-        call(&breaker, false).await;
-        (0..resets).for_each(|_| breaker.reset());
-        opens_on_the_fifth_failure(&breaker).await;
-        advance(SECOND).await;
-        closes_after_both_probes(&breaker).await;
-    }
+    counts_after_any_number_of_resets(builder().time_window(10 * SECOND)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn failures_in_a_row_count_after_any_number_of_resets() {
-    for resets in RESETS {
-        let breaker = builder()
-            .no_failure_rate()
-            .consecutive_failures(5)
-            .build()
-            .unwrap();
-        call(&breaker, false).await;
-        (0..resets).for_each(|_| breaker.reset());
-        opens_on_the_fifth_failure(&breaker).await;
-        advance(SECOND).await;
-        closes_after_both_probes(&breaker).await;
-    }
+    let in_a_row = builder().no_failure_rate().consecutive_failures(5);
+    counts_after_any_number_of_resets(in_a_row).await;
 }
 
 #[tokio::test(start_paused = true)]

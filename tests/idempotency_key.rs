@@ -1,15 +1,17 @@
 //! One key for each logical call: made once, the same on every attempt, and never instead of the caller's.
 #![cfg(all(not(loom), feature = "http"))]
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
 mod support;
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{HeaderName, Method, Request, Response, StatusCode};
 use support::charges::{Server, at_once, keys, request, retry};
 use support::{Script, Step};
-use tower::{Layer, ServiceBuilder, ServiceExt};
+use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 use tower_composure::{HttpPolicy, IdempotencyKey, IdempotencyKeyLayer, KeyFormat, RetryLayer};
 
 fn failing_twice() -> Server {
@@ -47,33 +49,27 @@ async fn case_135_a_callers_key_is_never_overwritten() {
     assert_eq!(made.load(Ordering::Relaxed), 0);
 }
 
+async fn one_key_a_call<S>(server: &Server, client: S)
+where
+    S: Service<Request<()>, Error: Debug> + Clone,
+{
+    client.clone().oneshot(request(Method::POST)).await.unwrap();
+    let first = keys(server);
+    assert_eq!(first.len(), 3);
+    assert_eq!(first[0].len(), 1);
+    assert!(first.iter().all(|lines| *lines == first[0]));
+    client.oneshot(request(Method::POST)).await.unwrap();
+    assert_ne!(keys(server)[3], first[0], "another call, another key");
+}
+
 #[tokio::test(start_paused = true)]
 async fn case_136_one_key_a_call_in_either_order() {
     let server = failing_twice();
     let above = IdempotencyKeyLayer::new().layer(retry().layer(server.clone()));
-    above.clone().oneshot(request(Method::POST)).await.unwrap();
-    let first = keys(&server);
-    assert_eq!(first.len(), 3);
-    assert!(
-        first
-            .iter()
-            .all(|lines| *lines == first[0] && lines.len() == 1)
-    );
-    above.oneshot(request(Method::POST)).await.unwrap();
-    assert_ne!(keys(&server)[3], first[0], "another call, another key");
-
+    one_key_a_call(&server, above).await;
     let server = failing_twice();
     let below = retry().layer(IdempotencyKeyLayer::new().layer(server.clone()));
-    below.clone().oneshot(request(Method::POST)).await.unwrap();
-    let first = keys(&server);
-    assert_eq!(first.len(), 3);
-    assert!(
-        first
-            .iter()
-            .all(|lines| *lines == first[0] && lines.len() == 1)
-    );
-    below.oneshot(request(Method::POST)).await.unwrap();
-    assert_ne!(keys(&server)[3], first[0]);
+    one_key_a_call(&server, below).await;
     assert!(
         IdempotencyKey::current().is_none(),
         "nothing is left behind"

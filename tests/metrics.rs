@@ -14,19 +14,19 @@ use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use support::{Script, Step, paused};
+use support::reasons::REASONS;
+use support::watched::{self, Client, answer};
+use support::{Step, paused};
 use tower::{BoxError, Layer, Service, ServiceExt};
 use tower_composure::circuit_breaker::Transition;
 use tower_composure::metrics::{ATTEMPTS, SECONDS};
 use tower_composure::{
     Attempt, Backoff, Budget, CircuitBreaker, Effect, HttpPolicy, IdempotencyKeyLayer, Jitter,
-    MetricsObserver, Observer, Stack, StopReason,
+    MetricsObserver, Observer, Stack,
 };
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-
-type Client = Script<Request<()>, Response<()>, &'static str>;
 
 /// Runs a test with a recorder of its own, on paused time.
 fn recorded<T>(test: impl AsyncFnOnce(PrometheusHandle) -> T) -> T {
@@ -65,34 +65,8 @@ fn expected(samples: &[(&str, f64)]) -> BTreeMap<String, f64> {
         .collect()
 }
 
-fn answer(status: StatusCode) -> Step<Response<()>, &'static str> {
-    let mut response = Response::new(());
-    *response.status_mut() = status;
-    Step::Ok(response)
-}
-
-/// Three attempts with waits of 100 ms, two tokens, a breaker that opens after two failed calls for a second.
 fn stack(observer: &Arc<MetricsObserver>) -> Stack<HttpPolicy, IdempotencyKeyLayer> {
-    let observer = || Arc::clone(observer) as Arc<dyn Observer>;
-    let breaker = CircuitBreaker::builder()
-        .name("payments")
-        .consecutive_failures(2)
-        .open_time(SECOND)
-        .open_jitter(0.0)
-        .probes(1)
-        .observer(observer());
-    Stack::builder(HttpPolicy::new())
-        .dependency("payments")
-        .observer(observer())
-        .breaker(breaker.build().unwrap())
-        .budget(Budget::new(0.5, 2).unwrap())
-        .backoff(Backoff::constant(100 * MS).jitter(Jitter::None))
-        .max_attempts(3)
-        .attempt_deadline(SECOND)
-        .call_deadline(5 * SECOND)
-        .idempotency_key(IdempotencyKeyLayer::new())
-        .build()
-        .unwrap()
+    watched::stack(&(Arc::clone(observer) as Arc<dyn Observer>))
 }
 
 async fn call(
@@ -300,30 +274,17 @@ fn a_label_is_what_the_value_is_called() {
     recorded(async |handle| {
         let observer = MetricsObserver::new();
         let attempt = Attempt::first(Effect::Read);
-        let reasons = [
-            StopReason::Nested,
-            StopReason::Attempts,
-            StopReason::OutcomeUnknown,
-            StopReason::NotReplayable,
-            StopReason::SwitchedOff,
-            StopReason::BreakerOpen,
-            StopReason::Probe,
-            StopReason::HintExceedsLimit,
-            StopReason::Deadline,
-            StopReason::BudgetExhausted,
-            StopReason::ObserveOnly,
-        ];
-        for (nth, reason) in reasons.into_iter().enumerate() {
+        for (nth, reason) in REASONS.into_iter().enumerate() {
             for _ in 0..=nth {
                 observer.retry_refused("payments", &attempt, reason);
             }
         }
         let seen = samples(&handle);
-        for (times, reason) in (1_u32..).zip(reasons) {
+        for (times, reason) in (1_u32..).zip(REASONS) {
             let series = format!(r#"retries_refused_total{{reason="{}"}}"#, reason.as_str());
             assert_eq!(seen.get(&series), Some(&f64::from(times)));
         }
-        assert_eq!(seen.len(), reasons.len());
+        assert_eq!(seen.len(), REASONS.len());
     });
 }
 

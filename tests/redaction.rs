@@ -17,6 +17,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use support::paused;
+use support::reasons::REASONS;
 use support::records::Records;
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 use tower_composure::retry::replay_fn;
@@ -30,20 +31,6 @@ use tower_composure::{
 const SECRET: &str = "SECRET123";
 const URL: &str = "https://u:SECRET123@h/p?sig=SECRET123";
 const SECOND: Duration = Duration::from_secs(1);
-
-const REASONS: [StopReason; 11] = [
-    StopReason::Nested,
-    StopReason::Attempts,
-    StopReason::OutcomeUnknown,
-    StopReason::NotReplayable,
-    StopReason::SwitchedOff,
-    StopReason::BreakerOpen,
-    StopReason::Probe,
-    StopReason::HintExceedsLimit,
-    StopReason::Deadline,
-    StopReason::BudgetExhausted,
-    StopReason::ObserveOnly,
-];
 
 /// An error that tells everything to whoever asks.
 struct Leaky;

@@ -5,6 +5,7 @@
 mod support;
 
 use std::convert::Infallible;
+use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body as Received;
 use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::Client;
@@ -24,7 +25,7 @@ use support::body::{Event, Scripted, trailers};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
-use tower::{ServiceBuilder, ServiceExt};
+use tower::{Service, ServiceBuilder, ServiceExt};
 use tower_composure::http::{
     CollectBodyLayer, DrainBody, ReplayBody, ReplayBodyLayer, ReplayRequest,
 };
@@ -165,33 +166,42 @@ impl Reader {
         });
         serve(app).await
     }
+
+    /// From a client whose body goes on when the second attempt has begun to send it.
+    async fn gets_all_of_it<S, B>(&self, uri: String, client: S)
+    where
+        S: Service<Request<Fed>, Response = Response<B>, Error: Debug + Send> + Send + 'static,
+        S::Future: Send,
+        B: Send + 'static,
+    {
+        let (feed, body) = mpsc::unbounded_channel();
+        feed.send(Bytes::from("first,")).unwrap();
+        let call = client.oneshot(Request::put(uri).body(Fed(body)).unwrap());
+        let call = tokio::spawn(timeout(HANG, call));
+        timeout(HANG, self.begun[1].notified()).await.unwrap();
+        feed.send(Bytes::from("second")).unwrap();
+        drop(feed);
+        let response = call.await.unwrap().unwrap().unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(*self.whole.lock().unwrap(), ["first,second"]);
+    }
 }
 
 #[tokio::test]
 async fn a_server_that_answers_early_gets_the_whole_body_from_the_next_attempt() {
     let reader = Reader::default();
     let uri = reader.serve(true).await;
-    let (feed, body) = mpsc::unbounded_channel();
     let service = ServiceBuilder::new()
         .layer(ReplayBodyLayer::new())
         .layer(retry())
         .service(client());
-    feed.send(Bytes::from("first,")).unwrap();
-    let call = service.oneshot(Request::put(uri).body(Fed(body)).unwrap());
-    let call = tokio::spawn(timeout(HANG, call));
-    timeout(HANG, reader.begun[1].notified()).await.unwrap();
-    feed.send(Bytes::from("second")).unwrap();
-    drop(feed);
-    let response = call.await.unwrap().unwrap().unwrap();
-    assert_eq!(response.status(), StatusCode::OK);
-    assert_eq!(*reader.whole.lock().unwrap(), ["first,second"]);
+    reader.gets_all_of_it(uri, service).await;
 }
 
 #[tokio::test]
 async fn an_attempt_that_is_cut_off_half_way_hands_the_stream_on() {
     let reader = Reader::default();
     let uri = reader.serve(false).await;
-    let (feed, body) = mpsc::unbounded_channel();
     let client = client();
     let begun = Arc::clone(&reader.begun);
     let service = ServiceBuilder::new()
@@ -209,15 +219,7 @@ async fn an_attempt_that_is_cut_off_half_way_hands_the_stream_on() {
                 }
             }
         });
-    feed.send(Bytes::from("first,")).unwrap();
-    let call = service.oneshot(Request::put(uri).body(Fed(body)).unwrap());
-    let call = tokio::spawn(timeout(HANG, call));
-    timeout(HANG, reader.begun[1].notified()).await.unwrap();
-    feed.send(Bytes::from("second")).unwrap();
-    drop(feed);
-    let response = call.await.unwrap().unwrap().unwrap();
-    assert_eq!(response.status(), StatusCode::OK);
-    assert_eq!(*reader.whole.lock().unwrap(), ["first,second"]);
+    reader.gets_all_of_it(uri, service).await;
 }
 
 #[tokio::test]

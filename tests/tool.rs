@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use support::any_json::any_json;
 use support::{Script, Step};
 use tower::{ServiceBuilder, ServiceExt};
 use tower_composure::{
@@ -230,27 +231,12 @@ fn a_code_can_be_given_another_meaning() {
     assert_eq!(verdict, Verdict::Refused { hint: Some(hint) });
 }
 
-fn any_json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        "(error|ok|UNAVAILABLE|[0-9.]{1,30}s|\\PC{0,8})".prop_map(Value::from),
-    ];
-    let key = "(status|error|code|retryable|retryDelay|retry_after|details|\\PC{0,4})";
-    leaf.prop_recursive(4, 32, 6, move |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
-            prop::collection::btree_map(key, inner, 0..6)
-                .prop_map(|map| Value::Object(map.into_iter().collect())),
-        ]
-    })
-}
+const TEXTS: &str = "(error|ok|UNAVAILABLE|[0-9.]{1,30}s|\\PC{0,8})";
+const KEYS: &str = "(status|error|code|retryable|retryDelay|retry_after|details|\\PC{0,4})";
 
 proptest! {
     #[test]
-    fn no_map_is_a_panic_and_only_failures_are_no_success(value in any_json()) {
+    fn no_map_is_a_panic_and_only_failures_are_no_success(value in any_json(TEXTS, KEYS)) {
         if let Value::Object(map) = &value {
             let failed = match map.get("status") {
                 Some(status) => status == "error",

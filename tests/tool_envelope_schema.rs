@@ -13,12 +13,14 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use support::any_json::any_json;
 use support::envelope::{SECRET, check, short, shown};
+use support::reasons::REASONS;
 use support::{Script, Step, paused};
 use tower::{ServiceBuilder, ServiceExt};
 use tower_composure::tool::envelope::SCHEMA;
 use tower_composure::tool::{EnvelopeLayer, ToolCall, ToolMarks, ToolResponse, shape};
-use tower_composure::{Attempt, Effect, Policy, RetryLayer, StopReason, ToolPolicy, Verdict};
+use tower_composure::{Attempt, Effect, Policy, RetryLayer, ToolPolicy, Verdict};
 
 type Tool = Script<ToolCall, ToolResponse, &'static str>;
 
@@ -61,19 +63,7 @@ async fn told(tool: &str, steps: Vec<Step<ToolResponse, &'static str>>) -> Value
 fn the_schema_knows_every_reason() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     let reasons = schema["properties"]["reason"]["enum"].as_array().unwrap();
-    for reason in [
-        StopReason::Nested,
-        StopReason::Attempts,
-        StopReason::OutcomeUnknown,
-        StopReason::NotReplayable,
-        StopReason::SwitchedOff,
-        StopReason::BreakerOpen,
-        StopReason::Probe,
-        StopReason::HintExceedsLimit,
-        StopReason::Deadline,
-        StopReason::BudgetExhausted,
-        StopReason::ObserveOnly,
-    ] {
+    for reason in REASONS {
         assert!(reasons.contains(&json!(reason.as_str())), "{reason:?}");
     }
 }
@@ -108,29 +98,14 @@ async fn guidance_that_somebody_else_wrote_comes_up_unless_it_hides_an_unknown_o
     assert_eq!(short(&told_keyed).0, "OUTCOME_UNKNOWN");
 }
 
-fn any_json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        "(error|ok|UNAVAILABLE|NOT_FOUND|BUSY|billing_x|SECRET|[0-9.]{1,9}s|\\PC{0,8})"
-            .prop_map(Value::from),
-    ];
-    let key =
-        "(status|error|code|retryable|retryDelay|retry_after|details|isError|error_code|action)";
-    leaf.prop_recursive(3, 24, 6, move |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map(key, inner, 0..6)
-                .prop_map(|map| Value::Object(map.into_iter().collect())),
-        ]
-    })
-}
+const TEXTS: &str = "(error|ok|UNAVAILABLE|NOT_FOUND|BUSY|billing_x|SECRET|[0-9.]{1,9}s|\\PC{0,8})";
+const KEYS: &str =
+    "(status|error|code|retryable|retryDelay|retry_after|details|isError|error_code|action)";
 
 proptest! {
     #[test]
     fn every_failure_is_told_in_the_form_of_the_schema(
-        value in any_json(),
+        value in any_json(TEXTS, KEYS),
         tool in "(read|keyed|write)",
     ) {
         if let Value::Object(map) = value {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use support::any_json::any_json;
 use support::{Readiness, Script, Step};
 use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceBuilder, ServiceExt};
@@ -295,27 +296,13 @@ fn debug_shows_no_text_of_a_tool() {
     assert!(!shown.contains("SECRET"), "{shown}");
 }
 
-fn any_json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        "(error|UNAVAILABLE|[0-9.]{1,30}s|\\PC{0,8})".prop_map(Value::from),
-    ];
-    let key =
-        "(status|error|error_code|code|isError|structuredContent|details|retryable|retry_after)";
-    leaf.prop_recursive(4, 32, 6, move |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map(key, inner, 0..6)
-                .prop_map(|map| Value::Object(map.into_iter().collect())),
-        ]
-    })
-}
+const TEXTS: &str = "(error|UNAVAILABLE|[0-9.]{1,30}s|\\PC{0,8})";
+const KEYS: &str =
+    "(status|error|error_code|code|isError|structuredContent|details|retryable|retry_after)";
 
 proptest! {
     #[test]
-    fn no_map_is_a_panic_for_any_shape(value in any_json()) {
+    fn no_map_is_a_panic_for_any_shape(value in any_json(TEXTS, KEYS)) {
         if let Value::Object(map) = value {
             for read in [shape::adk, shape::mcp, shape::google_rpc] {
                 let _ = read(&map);

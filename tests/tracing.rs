@@ -5,50 +5,18 @@
 mod support;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, StatusCode};
 use support::records::Records;
-use support::{Script, Step, paused};
+use support::watched::{self, Client, answer};
+use support::{Step, paused};
 use tower::{BoxError, Layer, ServiceExt};
-use tower_composure::{
-    Attempt, Backoff, Budget, CircuitBreaker, HttpPolicy, IdempotencyKeyLayer, Jitter, Observer,
-    Stack, TracingObserver,
-};
+use tower_composure::{Attempt, HttpPolicy, IdempotencyKeyLayer, Observer, Stack, TracingObserver};
 use tracing::field::Empty;
 use tracing::{Instrument, info_span};
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
-
-type Client = Script<Request<()>, Response<()>, &'static str>;
-
-fn answer(status: StatusCode) -> Step<Response<()>, &'static str> {
-    let mut response = Response::new(());
-    *response.status_mut() = status;
-    Step::Ok(response)
-}
-
 fn stack() -> Stack<HttpPolicy, IdempotencyKeyLayer> {
-    let observer = || Arc::new(TracingObserver::new()) as Arc<dyn Observer>;
-    let breaker = CircuitBreaker::builder()
-        .name("payments")
-        .consecutive_failures(2)
-        .open_time(SECOND)
-        .open_jitter(0.0)
-        .observer(observer());
-    Stack::builder(HttpPolicy::new())
-        .dependency("payments")
-        .observer(observer())
-        .breaker(breaker.build().unwrap())
-        .budget(Budget::new(0.5, 2).unwrap())
-        .backoff(Backoff::constant(100 * MS).jitter(Jitter::None))
-        .max_attempts(3)
-        .attempt_deadline(SECOND)
-        .call_deadline(5 * SECOND)
-        .idempotency_key(IdempotencyKeyLayer::new())
-        .build()
-        .unwrap()
+    watched::stack(&(Arc::new(TracingObserver::new()) as Arc<dyn Observer>))
 }
 
 /// A call in a span that has OpenTelemetry's fields.

@@ -11,6 +11,9 @@
     reason = "shared by tests that each use a part of it; it reads tokio's paused clock to log times"
 )]
 
+#[cfg(feature = "tool")]
+pub mod any_json;
+pub mod backoff;
 #[cfg(feature = "http")]
 pub mod body;
 pub mod breaker;
@@ -22,9 +25,12 @@ pub mod envelope;
 pub mod http_policy;
 #[cfg(feature = "http")]
 pub mod pipe;
+pub mod reasons;
 #[cfg(feature = "tracing")]
 pub mod records;
 pub mod told;
+#[cfg(feature = "http")]
+pub mod watched;
 
 use std::collections::VecDeque;
 use std::future::Future;
