@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use tower_composure::{BoxError, CircuitState};
 
@@ -57,6 +58,7 @@ pub(crate) fn svg(scenario: &Scenario, report: &Report) -> Result<String, BoxErr
 }
 
 type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
+type Chart<'a, 's> = ChartContext<'a, SVGBackend<'s>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type Drawn<'s> = Result<(), DrawingAreaErrorKind<<SVGBackend<'s> as DrawingBackend>::ErrorType>>;
 
 /// Three charts over the same seconds.
@@ -80,6 +82,43 @@ fn text(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&TEXT)
 }
 
+/// The outage, shaded, and about this many lines.
+fn paint_mesh<'s>(
+    chart: &mut Chart<'_, 's>,
+    scenario: &Scenario,
+    top: f64,
+    lines: usize,
+    what: &str,
+) -> Drawn<'s> {
+    let (_, down, up) = seconds(scenario);
+    let outage = Rectangle::new([(down, 0.0), (up, top)], SHADE.filled());
+    chart.draw_series([outage])?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(MESH)
+        .axis_style(TEXT)
+        .x_labels(0)
+        .y_labels(lines)
+        .y_desc(what)
+        .y_label_formatter(&|value| format!("{value:.0}"))
+        .label_style(text(14))
+        .draw()
+}
+
+fn paint_legend<'a, 's: 'a>(chart: &mut Chart<'a, 's>, margin: u32) -> Drawn<'s> {
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .margin(margin)
+        .legend_area_size(32)
+        .background_style(WHITE)
+        .border_style(SHADE)
+        .label_font(text(14))
+        .draw()
+}
+
 fn paint_requests<'s>(area: &Area<'s>, scenario: &Scenario, report: &Report) -> Drawn<'s> {
     let peak = report.runs.iter().flat_map(|run| &run.bins).max();
     let top = f64::from(peak.copied().unwrap_or(0)) * 1.18;
@@ -91,19 +130,7 @@ fn paint_requests<'s>(area: &Area<'s>, scenario: &Scenario, report: &Report) -> 
         .x_label_area_size(8)
         .y_label_area_size(56)
         .build_cartesian_2d(0.0..end, 0.0..top)?;
-    let outage = Rectangle::new([(down, 0.0), (up, top)], SHADE.filled());
-    chart.draw_series([outage])?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(MESH)
-        .axis_style(TEXT)
-        .x_labels(0)
-        .y_desc("requests per 100 ms")
-        .y_label_formatter(&|requests| format!("{requests:.0}"))
-        .label_style(text(14))
-        .draw()?;
+    paint_mesh(&mut chart, scenario, top, 11, "requests per 100 ms")?;
     let place = (down + (up - down) * 0.02, top * 0.97);
     let outage = Text::new("outage: the API answers 503", place, text(14));
     chart.draw_series([outage])?;
@@ -115,21 +142,13 @@ fn paint_requests<'s>(area: &Area<'s>, scenario: &Scenario, report: &Report) -> 
             .label(run.name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 24, y)], line));
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .margin(12)
-        .legend_area_size(32)
-        .background_style(WHITE)
-        .border_style(SHADE)
-        .label_font(text(14))
-        .draw()
+    paint_legend(&mut chart, 12)
 }
 
 /// What the budgets held, where there was one.
 fn paint_tokens<'s>(area: &Area<'s>, scenario: &Scenario, report: &Report) -> Drawn<'s> {
     let top = watch::full() * 1.1;
-    let (end, down, up) = seconds(scenario);
+    let (end, ..) = seconds(scenario);
     let mut chart = ChartBuilder::on(area)
         .margin(16)
         .margin_top(4)
@@ -137,20 +156,7 @@ fn paint_tokens<'s>(area: &Area<'s>, scenario: &Scenario, report: &Report) -> Dr
         .x_label_area_size(8)
         .y_label_area_size(56)
         .build_cartesian_2d(0.0..end, 0.0..top)?;
-    let outage = Rectangle::new([(down, 0.0), (up, top)], SHADE.filled());
-    chart.draw_series([outage])?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(MESH)
-        .axis_style(TEXT)
-        .x_labels(0)
-        .y_labels(3)
-        .y_desc("tokens left")
-        .y_label_formatter(&|tokens| format!("{tokens:.0}"))
-        .label_style(text(14))
-        .draw()?;
+    paint_mesh(&mut chart, scenario, top, 3, "tokens left")?;
     for (run, (colour, width)) in report.runs.iter().zip(LINES) {
         if !run.tokens.is_empty() {
             let line = LineSeries::new(steps(&run.tokens, end), colour.stroke_width(width));
@@ -192,15 +198,7 @@ fn paint_states<'s>(area: &Area<'s>, scenario: &Scenario, report: &Report) -> Dr
             .label(state.as_str())
             .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 24, y + 5)], colour.filled()));
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .margin(4)
-        .legend_area_size(32)
-        .background_style(WHITE)
-        .border_style(SHADE)
-        .label_font(text(14))
-        .draw()
+    paint_legend(&mut chart, 4)
 }
 
 /// The middle of each bin, and the requests in it; none after the last arrival.
