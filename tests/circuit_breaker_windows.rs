@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use support::breaker::{
-    Dependency, SECOND, Script, Step, call, calls, cases, counts, failure, success,
+    Dependency, SECOND, Says, Script, Step, call, calls, cases, counts, failure, success,
 };
 use tokio::time::{advance, sleep};
 use tower::{Layer, Service, ServiceExt};
@@ -132,7 +132,51 @@ async fn case_024_times_without_end_are_survived() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_success_that_makes_the_minimum_full_opens_either_window() {
+    for builder in [cases(), cases().time_window(10 * SECOND)] {
+        let breaker = builder.minimum_calls(4).build().unwrap();
+        calls(&breaker, &[failure(), failure(), success()]).await;
+        assert_eq!(breaker.state(), CircuitState::Closed);
+        call(&breaker, success()).await;
+        assert_eq!(breaker.state(), CircuitState::Open);
+    }
+}
+
 // Slow calls.
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_outcome_leaves_a_count_window_like_a_failure() {
+    let breaker = cases()
+        .window(4)
+        .minimum_calls(4)
+        .failure_rate(1.0)
+        .slow_calls(SECOND, 1.0)
+        .build()
+        .unwrap();
+    let slow = Step::Ok(Verdict::Success).after(2 * SECOND);
+    let late = Step::Err(Says(Verdict::UNKNOWN)).after(SECOND);
+    let steps = [slow, late, Step::Err(Says(Verdict::UNKNOWN))];
+    let mut service = Dependency::of(&breaker, steps);
+    let mut seen = Vec::new();
+    for number in 0..6 {
+        let _ = service.ready().await.unwrap().call(number).await;
+        let metrics = breaker.metrics();
+        seen.push((metrics.recorded(), metrics.failures(), metrics.slow()));
+        if number == 2 {
+            service = Dependency::of(&breaker, [Step::Ok(Verdict::Success)]);
+        }
+    }
+    let expected = [
+        (1, 0, 1),
+        (2, 1, 2),
+        (3, 2, 2),
+        (4, 2, 2),
+        (4, 2, 1),
+        (4, 1, 0),
+    ];
+    assert_eq!(seen, expected);
+}
 
 #[tokio::test(start_paused = true)]
 async fn case_132_slow_successes_count_and_a_call_cut_off_counts_once() {

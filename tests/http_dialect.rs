@@ -145,6 +145,8 @@ fn a_rate_limit_says_whether_anything_is_left() {
             &[r#""p";r=0;pk=:cHsdsRa894==:;a;b=?1;c=tok/en;d="x";e=-1.5;f=@99;g=%"f%c3";t=7"#],
             Some(7),
         ),
+        (&[r#""p";r=0;*a=1;t=7"#], Some(7)),
+        (&[r#""p";r=0;a=999999999999.125;t=7"#], Some(7)),
         (
             &[r#""default";r=0;t=999999999999999"#],
             Some(999_999_999_999_999),
@@ -195,6 +197,12 @@ fn a_rate_limit_with_one_wrong_byte_says_nothing() {
         r#""a";r=0;t=30;x=?2"#,
         r#""a";r=0;t=30;x=@1.5"#,
         r#""a";r=0;t=30;x=:a"#,
+        r#""a";r=0;t=30;x=1."#,
+        r#""a";r=0;t=30;x=.5"#,
+        r#""a";r=0;t=30;x=1.0625"#,
+        r#""a";r=0;t=30;x=9999999999999.5"#,
+        r#""a";r=0;t=30;1x=1"#,
+        r#""a";r=0;t=30;_x=1"#,
         "limit=10, remaining=0, reset=30",
     ] {
         assert_eq!(rate_limit(&[malformed]), None, "{malformed}");

@@ -13,12 +13,14 @@ use axum::body::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Full};
 use support::Step;
-use support::http_policy::{Reply, SECOND, Server, answer, calls, ok, policy, request, run};
+use support::http_policy::{
+    Reply, SECOND, Server, answer, calls, classify, ok, policy, request, run,
+};
 use tower::{BoxError, Layer, ServiceBuilder, ServiceExt};
 use tower_composure::retry::replay_fn;
 use tower_composure::{
-    Attempt, Backoff, CallReport, DeadlineExceeded, DeadlineLayer, Effect, RetryLayer, StopReason,
-    Verdict,
+    Attempt, Backoff, CallReport, DeadlineExceeded, DeadlineLayer, Effect, Policy, RetryLayer,
+    StopReason, Verdict,
 };
 
 // D. What may be retried.
@@ -113,6 +115,23 @@ async fn case_050_one_list_in_one_place() {
             .unwrap();
         assert_eq!(server.calls(), 2, "{status} by opt-in");
     }
+}
+
+#[test]
+fn what_is_said_of_one_status_or_method_is_said_of_no_other_and_the_last_word_counts() {
+    let policy = policy()
+        .status(StatusCode::NOT_FOUND, Verdict::Fault)
+        .status(StatusCode::INTERNAL_SERVER_ERROR, Verdict::REFUSED)
+        .status(StatusCode::NOT_FOUND, Verdict::UNKNOWN)
+        .method(Method::POST, Effect::Read)
+        .method(Method::GET, Effect::Write)
+        .method(Method::POST, Effect::IdempotentWrite);
+    let of = |status| classify(&policy, Ok(&answer(status, &[])));
+    assert_eq!((of(404), of(500)), (Verdict::UNKNOWN, Verdict::REFUSED));
+    let policy: &dyn Policy<Request<String>, Response<()>, BoxError> = &policy;
+    let effect = |method| policy.effect(&request(method));
+    assert_eq!(effect(Method::POST), Effect::IdempotentWrite);
+    assert_eq!(effect(Method::GET), Effect::Write);
 }
 
 #[tokio::test(start_paused = true)]

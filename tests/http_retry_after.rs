@@ -44,6 +44,9 @@ fn case_002_all_three_forms_and_no_other() {
         "Jan 1 2026",
         "Thu, 01 Jan 2026 00:02:00 +0000",
         "Thu, 01 Jan 2026 00:02:00",
+        "Thursday, 01-Jan-2026 00:02:00 GMT",
+        "Thursday, 01-Jan-6 00:02:00 GMT",
+        "Thursday, 01-Jan-+6 00:02:00 GMT",
     ] {
         assert_eq!(hint(other), None, "{other}");
     }

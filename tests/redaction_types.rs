@@ -31,6 +31,7 @@ const SECRET: &str = "SECRET123";
 fn shows_nothing(what: &dyn fmt::Debug) {
     let text = format!("{what:?} {what:#?}");
     assert!(!text.contains(SECRET), "{text}");
+    assert!(!text.trim().is_empty(), "nor is it nothing at all");
 }
 
 fn request() -> Request<Full<Bytes>> {
@@ -99,6 +100,7 @@ async fn layers_that_read_and_write_headers_show_no_value() {
     let called = service.ready().await.unwrap().call(request());
     shows_nothing(&called);
     called.await.unwrap();
+    shows_nothing(&HttpPolicy::new());
     shows_nothing(&HttpPolicy::new().refine(|_: &Response<()>, verdict| verdict));
     shows_nothing(&GrpcPolicy::new().effect_fn(|_| Effect::Read));
 }

@@ -123,7 +123,9 @@ async fn case_136_below_a_retry_the_key_is_still_one() {
 
 #[tokio::test]
 async fn case_138_declared_fields_make_the_key() {
-    let layer = ToolKeyLayer::from_arguments().fields("charge", ["order"]);
+    let layer = ToolKeyLayer::from_arguments()
+        .fields("charge", ["ts"])
+        .fields("charge", ["order"]);
     let [first, again, other] = keys(
         &layer,
         [charge(), charge().arg("ts", 2), charge().arg("order", 2)],
@@ -334,6 +336,13 @@ async fn an_observer_is_told_of_keys_and_not_which() {
     let own = charge().key(IdempotencyKey::new("own").unwrap());
     keys(&layer, [charge(), own, ToolCall::new("balance")]).await;
     assert_eq!(*observer.0.lock().unwrap(), ["minted shop", "kept shop"]);
+    let stack = Stack::builder(ToolPolicy::new())
+        .dependency("bank")
+        .observer(Arc::clone(&observer) as _)
+        .idempotency_key(ToolKeyLayer::new());
+    let tool = stack.build().unwrap().layer(Tool::new([ok()]));
+    tool.oneshot(charge()).await.unwrap();
+    assert_eq!(observer.0.lock().unwrap()[2..], ["minted bank"]);
 }
 
 #[test]
@@ -342,9 +351,16 @@ fn nothing_shows_a_key_or_an_argument() {
         .arg("card", "SECRET")
         .key(IdempotencyKey::new("SECRET").unwrap());
     let service = ToolKeyLayer::new().layer(tool_fn(|_| async { Ok::<_, Infallible>(json!(1)) }));
-    for shown in [format!("{call:?}"), format!("{service:?}")] {
+    let layer = ToolKeyLayer::from_arguments().fields("charge", ["order"]);
+    for shown in [
+        format!("{call:?}"),
+        format!("{service:?}"),
+        format!("{layer:?}"),
+    ] {
         assert!(!shown.contains("SECRET"), "{shown}");
+        assert!(shown.starts_with("Tool"), "{shown}");
     }
+    assert!(format!("{layer:?}").contains(r#"[("charge", ["order"])]"#));
 }
 
 fn any_args() -> impl Strategy<Value = Map<String, Value>> {

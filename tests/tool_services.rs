@@ -203,6 +203,14 @@ fn shapes_of_frameworks() {
             Verdict::Fault,
         ),
         (
+            json!({"status": "error", "error_message": "x", "error_code": "UNAVAILABLE"}),
+            Verdict::UNKNOWN,
+        ),
+        (
+            json!({"status": "ok", "error_message": ""}),
+            Verdict::Success,
+        ),
+        (
             json!({"response_type": "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN", "error_type": "x"}),
             Verdict::Rejected,
         ),
@@ -259,6 +267,24 @@ fn a_shape_of_ones_own_is_asked_first_and_its_code_is_looked_up() {
     );
     assert_eq!(verdict(&policy, json!({"errno": "EWHAT"})), Verdict::Fault);
     assert_eq!(verdict(&policy, json!({"errno": 11})), Verdict::Success);
+
+    let policy = ToolPolicy::new().shape(|map| {
+        let again = map.get("again")?.as_bool()?;
+        Some(Reading::Failed(Failure::new().retryable(again)))
+    });
+    let never = Some(Hint::never());
+    for (again, expected) in [(true, Verdict::UNKNOWN), (false, Verdict::Fault)] {
+        assert_eq!(verdict(&policy, json!({"again": again})), expected);
+    }
+    let coded = |again| Failure::new().code("UNAVAILABLE").retryable(again);
+    let policy = ToolPolicy::new().shape(move |map| {
+        let again = map.get("again")?.as_bool()?;
+        Some(Reading::Failed(coded(again)))
+    });
+    assert_eq!(
+        verdict(&policy, json!({"again": false})),
+        Verdict::Unknown { hint: never }
+    );
 }
 
 #[test]
@@ -274,6 +300,15 @@ fn a_flag_or_a_wait_beside_the_error_counts() {
     let both = json!({"error": {"code": "UNAVAILABLE", "retry_after": 2, "retryable": true}, "retry_after": 9});
     let hint = Some(Hint::after(Duration::from_secs(9)));
     assert_eq!(verdict(&policy, both), Verdict::Unknown { hint });
+    // A flag lifts what hides its cause, and nothing else.
+    let flagged = |code| json!({"error": {"code": code, "retryable": true}});
+    for (code, expected) in [
+        ("INTERNAL", Verdict::UNKNOWN),
+        ("NOT_FOUND", Verdict::Rejected),
+        ("RATE_LIMITED", Verdict::THROTTLED),
+    ] {
+        assert_eq!(verdict(&policy, flagged(code)), expected, "{code}");
+    }
     let at_odds = json!({"error": {"code": "UNAVAILABLE", "retryable": true}, "retryable": false});
     let never = Some(Hint::never());
     assert_eq!(verdict(&policy, at_odds), Verdict::Unknown { hint: never });
@@ -294,6 +329,10 @@ fn debug_shows_no_text_of_a_tool() {
     let failure = Failure::new().code("SECRET").retryable(true);
     let shown = format!("{:?} {:?}", failure, Reading::Failed(failure));
     assert!(!shown.contains("SECRET"), "{shown}");
+    assert!(
+        shown.starts_with("Failure { code: true, retryable: Some(true), wait: None }"),
+        "{shown}"
+    );
 }
 
 const TEXTS: &str = "(error|UNAVAILABLE|[0-9.]{1,30}s|\\PC{0,8})";
