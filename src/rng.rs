@@ -47,3 +47,20 @@ pub(crate) const fn within(span: u128, random: u64) -> u128 {
     let random = random as u128;
     (span / max) * random + (span % max) * random / max
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_draws_the_published_sequence() {
+        let random = Random::new(Some(1_234_567));
+        let drawn = [random.draw(), random.draw(), random.draw()];
+        let published = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+        ];
+        assert_eq!(drawn, published);
+    }
+}

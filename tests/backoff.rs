@@ -71,6 +71,8 @@ fn case_022_float_overflow_is_the_cap() {
     for retry in [1, 2, 50, 400, u32::MAX] {
         assert_eq!(constant.ceiling(retry), 500 * MS);
     }
+    let layer = RetryLayer::builder(Effect::Read).backoff(constant);
+    assert!(layer.build().is_ok(), "1 is at least 1");
     for (factor, text) in [
         (0.0, "backoff: the factor 0 is not at least 1"),
         (0.999, "backoff: the factor 0.999 is not at least 1"),

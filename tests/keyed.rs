@@ -139,12 +139,31 @@ async fn what_nobody_used_for_ten_minutes_makes_room() {
         "all of them matter, so there are more than ten"
     );
     assert_eq!(budgets.get("new").name(), "overflow");
-    tokio::time::advance(Duration::from_secs(601)).await;
+    tokio::time::advance(Duration::from_secs(599)).await;
+    assert_eq!(budgets.get("new").name(), "overflow");
+    tokio::time::advance(Duration::from_secs(1)).await;
     spend("old-0");
     assert_eq!(budgets.get("new").name(), "new");
     let mut left: Vec<_> = budgets.list().into_iter().map(|(key, _)| key).collect();
     left.sort();
     assert_eq!(left, ["new", "old-0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_there_is_room_nobody_goes() {
+    let budgets = Budgets::new("hosts", 10, Budget::builder()).expect("a recipe that works");
+    assert_eq!((budgets.name(), budgets.len()), ("hosts", 0));
+    assert!(budgets.is_empty());
+    for key in ["a", "b", "c"] {
+        budgets.get(key);
+        tokio::time::advance(Duration::from_secs(3600)).await;
+    }
+    let mut left: Vec<_> = budgets.list().into_iter().map(|(key, _)| key).collect();
+    left.sort();
+    assert_eq!(left, ["a", "b", "c"]);
+    assert!(!budgets.is_empty());
+    let shown = format!("{budgets:?}");
+    assert!(shown.contains(r#"name: "hosts""#) && !shown.contains("\"a\""));
 }
 
 #[tokio::test(start_paused = true)]

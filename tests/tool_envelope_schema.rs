@@ -17,10 +17,12 @@ use support::any_json::any_json;
 use support::envelope::{SECRET, check, short, shown};
 use support::reasons::REASONS;
 use support::{Script, Step, paused};
-use tower::{ServiceBuilder, ServiceExt};
+use tower::{Layer, ServiceBuilder, ServiceExt};
 use tower_composure::tool::envelope::SCHEMA;
 use tower_composure::tool::{EnvelopeLayer, ToolCall, ToolMarks, ToolResponse, shape};
-use tower_composure::{Attempt, Effect, Policy, RetryLayer, ToolPolicy, Verdict};
+use tower_composure::{
+    Attempt, BoxError, Effect, Policy, RetryLayer, StopReason, ToolPolicy, Verdict,
+};
 
 type Tool = Script<ToolCall, ToolResponse, &'static str>;
 
@@ -101,6 +103,46 @@ async fn guidance_that_somebody_else_wrote_comes_up_unless_it_hides_an_unknown_o
 const TEXTS: &str = "(error|ok|UNAVAILABLE|NOT_FOUND|BUSY|billing_x|SECRET|[0-9.]{1,9}s|\\PC{0,8})";
 const KEYS: &str =
     "(status|error|code|retryable|retryDelay|retry_after|details|isError|error_code|action)";
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_fits_what_is_to_be_done() {
+    for (tool, step, action, words) in [
+        ("read", Step::Err("reset"), "retry_later", "Try again after"),
+        ("write", Step::Err("reset"), "check_state", "find out first"),
+        ("write", error("NOT_FOUND"), "fix_arguments", "Correct them"),
+        ("write", error("INTERNAL"), "do_not_retry", "will not help"),
+    ] {
+        let told = told(tool, vec![step]).await;
+        assert_eq!(told["action"], action);
+        let message = told["error"]["message"].as_str().unwrap();
+        assert!(message.contains(words), "{message}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_code_that_the_author_of_a_policy_calls_a_fault_is_told_as_one() {
+    let policy = ToolPolicy::new()
+        .code("NOT_FOUND", Verdict::Fault)
+        .code("CARD_DECLINED", Verdict::Fault);
+    for code in ["NOT_FOUND", "CARD_DECLINED"] {
+        let service = EnvelopeLayer::new(policy.clone()).layer(Tool::new([error(code)]));
+        let told = shown(service.oneshot(ToolCall::new("write")).await);
+        assert_eq!(short(&told), (code, "do_not_retry", "fault", 1));
+    }
+}
+
+#[cfg(feature = "http")]
+#[tokio::test(start_paused = true)]
+async fn an_error_that_a_repeat_will_not_mend_is_rejected_and_hides_its_cause() {
+    let tool = tower::service_fn(|_: ToolCall| async {
+        let invalid = "http://[/".parse::<http::Uri>().unwrap_err();
+        Err::<ToolResponse, BoxError>(invalid.into())
+    });
+    let service = EnvelopeLayer::new(policy()).layer(tool);
+    let told = shown(service.oneshot(ToolCall::new("write")).await);
+    assert_eq!(short(&told), ("REJECTED", "do_not_retry", "rejected", 1));
+}
+
 
 proptest! {
     #[test]

@@ -142,7 +142,6 @@ async fn case_138_declared_fields_make_the_key() {
     };
     let [one, two] = keys(&layer, [bare(1), bare(2)]).await;
     assert_ne!(one, two);
-
     let random = || ToolCall::new("charge").arg("order", 1);
     let [one, two] = keys(&layer, [random(), random()]).await;
     assert_ne!(one, two, "equal arguments in two turns are two orders");
@@ -336,12 +335,11 @@ async fn an_observer_is_told_of_keys_and_not_which() {
     let own = charge().key(IdempotencyKey::new("own").unwrap());
     keys(&layer, [charge(), own, ToolCall::new("balance")]).await;
     assert_eq!(*observer.0.lock().unwrap(), ["minted shop", "kept shop"]);
-    let stack = Stack::builder(ToolPolicy::new())
-        .dependency("bank")
-        .observer(Arc::clone(&observer) as _)
-        .idempotency_key(ToolKeyLayer::new());
-    let tool = stack.build().unwrap().layer(Tool::new([ok()]));
-    tool.oneshot(charge()).await.unwrap();
+    let stack = Stack::builder(ToolPolicy::new()).dependency("bank");
+    let stack = stack.observer(Arc::clone(&observer) as _);
+    let stack = stack.idempotency_key(ToolKeyLayer::new()).build().unwrap();
+    let tool = stack.layer(Tool::new([ok()])).oneshot(charge());
+    tool.await.unwrap();
     assert_eq!(observer.0.lock().unwrap()[2..], ["minted bank"]);
 }
 

@@ -144,3 +144,29 @@ impl Moment {
             });
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_moves_later_in_its_own_generation_and_in_no_other() {
+        let (before, tag, after) = (Tag::of(1), Tag::of(2), Tag::of(3));
+        let moment = Moment::new(before);
+        moment.set(tag, 50);
+        for other in [before, after] {
+            moment.extend(other, 90);
+            assert_eq!((moment.of(tag), moment.of(other)), (Some(50), None));
+        }
+        for (at, expected) in [(49, 50), (50, 50), (51, 51)] {
+            moment.extend(tag, at);
+            assert_eq!(moment.of(tag), Some(expected));
+        }
+        moment.set(before, 90);
+        assert_eq!(
+            moment.of(tag),
+            Some(51),
+            "whoever is late overwrites nothing"
+        );
+    }
+}

@@ -42,3 +42,23 @@ impl Streak {
         if current == tag { count } else { 0 }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_late_from_an_older_generation_ends_no_streak_and_adds_to_none() {
+        let (old, new) = (Tag::of(1), Tag::of(2));
+        let streak = Streak::new(old);
+        assert_eq!(streak.record(old, true), 1);
+        assert_eq!(streak.record(new, true), 1);
+        assert_eq!(streak.record(new, true), 2);
+        for failure in [true, false] {
+            streak.record(old, failure);
+            assert_eq!((streak.of(new), streak.of(old)), (2, 0));
+        }
+        assert_eq!(streak.record(new, false), 0);
+        assert_eq!(streak.of(new), 0);
+    }
+}

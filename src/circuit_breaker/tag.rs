@@ -73,3 +73,54 @@ impl Tag {
         (Self((word >> TAG_SHIFT) as u16), word & MAX_VALUE)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newer_half_of_the_circle_is_newer() {
+        for start in [0, 1, 0x7fff, 0x8000, 0xffff, 0x1_0000] {
+            let is_newer = |ahead| Tag::of(start + ahead).is_newer_than(Tag::of(start));
+            for ahead in [1, REFRESH, 0x7fff] {
+                assert!(is_newer(ahead), "{ahead} after {start}");
+            }
+            // Half a turn is neither before nor after.
+            for ahead in [0, 0x8000, 0x8001, 0xffff, 0x1_0000] {
+                assert!(!is_newer(ahead), "{ahead} after {start}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_that_has_no_room_saturates_and_leaves_the_tag_alone() {
+        let tag = Tag::of(0xa5a5);
+        for (value, kept) in [
+            (0, 0),
+            (MAX_VALUE - 1, MAX_VALUE - 1),
+            (MAX_VALUE, MAX_VALUE),
+            (MAX_VALUE + 1, MAX_VALUE),
+            (u64::MAX, MAX_VALUE),
+        ] {
+            assert_eq!(Tag::split(tag.with(value)), (tag, kept));
+        }
+    }
+
+    #[test]
+    fn a_word_is_brought_along_only_where_it_is_two_generations_old() {
+        for (generation, expected) in [
+            (0xfff0, (9, 3)),
+            (8, (9, 3)),
+            (9, (9, 7)),
+            (10, (10, 7)),
+            (11, (11, 7)),
+            (12, (12, 7)),
+        ] {
+            let now = Tag::of(10);
+            let cell = AtomicU64::new(Tag::of(generation).with(7));
+            now.refresh(&cell, 3);
+            let held = Tag::split(cell.load(Ordering::Relaxed));
+            assert_eq!(held, (Tag::of(expected.0), expected.1), "{generation}");
+        }
+    }
+}

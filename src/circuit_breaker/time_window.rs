@@ -211,3 +211,95 @@ impl Counter {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// The width of a bucket.
+    const TICK: u64 = 1000;
+    const FAILED: Record = Record {
+        failure: true,
+        slow: false,
+    };
+    const FINE: Record = Record {
+        failure: false,
+        slow: false,
+    };
+
+    fn window(generation: u64) -> TimeWindow {
+        TimeWindow::new(BUCKETS * TICK, Tag::of(generation))
+    }
+
+    fn counts(total: u32, failures: u32) -> Counts {
+        Counts {
+            total,
+            failures,
+            slow: 0,
+        }
+    }
+
+    #[test]
+    fn what_comes_late_from_an_older_generation_is_not_counted() {
+        // The tag of a counter wraps at 4096, and half of it is past.
+        for (old, new) in [(1, 2), (1, 512), (4095, 4096), (4000, 4512), (1, 2048)] {
+            let (old, new) = (Tag::of(old), Tag::of(new));
+            let window = TimeWindow::new(BUCKETS * TICK, old);
+            assert_eq!(window.record(old, FAILED, 0), Some(counts(1, 1)));
+            assert_eq!(window.record(new, FAILED, 0), Some(counts(1, 1)));
+            assert_eq!(window.record(old, FAILED, 0), None);
+            assert_eq!(window.counts(new, 0), counts(1, 1));
+            assert_eq!(window.counts(old, 0), counts(0, 0));
+        }
+    }
+
+    #[test]
+    fn who_read_the_clock_before_a_bucket_was_reused_is_not_counted() {
+        let (tag, window) = (Tag::of(1), window(1));
+        let turn = BUCKETS * TICK;
+        let now = 4000 * turn;
+        assert_eq!(window.record(tag, FAILED, now), Some(counts(1, 1)));
+        assert_eq!(window.record(tag, FAILED, now - turn), None);
+        assert_eq!(window.counts(tag, now), counts(1, 1));
+        // So far behind is nobody: the time has come round, and what is there has stayed behind.
+        let before = now - 3277 * turn;
+        assert_eq!(window.record(tag, FAILED, before), Some(counts(1, 1)));
+        assert_eq!(window.counts(tag, now), counts(0, 0));
+    }
+
+    #[test]
+    fn successes_alone_are_nothing_to_evaluate() {
+        let (tag, window) = (Tag::of(1), window(1));
+        assert_eq!(window.record(tag, FINE, 0), None);
+        assert_eq!(window.record(tag, FAILED, TICK), Some(counts(2, 1)));
+        let last = BUCKETS * TICK;
+        assert_eq!(window.record(tag, FINE, last), Some(counts(2, 1)));
+        assert_eq!(window.record(tag, FINE, last + TICK), None);
+        assert_eq!(window.counts(tag, last + TICK), counts(2, 0));
+    }
+
+    #[test]
+    fn a_counter_that_nobody_touches_stays_old_for_ever() {
+        let window = window(1);
+        window.record(Tag::of(1), FAILED, 0);
+        for generation in 2..20_000 {
+            if generation % super::super::tag::REFRESH == 0 {
+                window.refresh(Tag::of(generation));
+            }
+            let tag = Tag::of(generation);
+            assert_eq!(window.counts(tag, 0), counts(0, 0), "in {generation}");
+        }
+        assert_eq!(window.record(Tag::of(20_000), FINE, 0), None);
+        assert_eq!(window.counts(Tag::of(20_000), 0), counts(1, 0));
+    }
+
+    #[test]
+    fn what_is_new_is_not_brought_along() {
+        for held in [511, 512, 513] {
+            let (tag, window) = (Tag::of(held), window(511));
+            window.record(tag, FAILED, 0);
+            window.refresh(Tag::of(512));
+            assert_eq!(window.counts(tag, 0), counts(1, 1), "of {held}");
+        }
+    }
+}
