@@ -9,7 +9,7 @@
     reason = "shared by tests that each use a part of it"
 )]
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -118,13 +118,15 @@ pub struct Model {
     pub streak: usize,
     pub until: u64,
     pub places: Vec<Place>,
+    /// When the lease of each call that was a probe ends.
+    pub leases: HashMap<usize, u64>,
     pub ended: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Place {
     Free,
-    Taken { call: usize, until: u64 },
+    Taken { until: u64 },
     Spent,
 }
 
@@ -139,6 +141,7 @@ impl Model {
             streak: 0,
             until: 0,
             places: Vec::new(),
+            leases: HashMap::new(),
             ended: 0,
         }
     }
@@ -173,22 +176,25 @@ impl Model {
                 let now = self.now;
                 let free = self.places.iter_mut().find(|place| match place {
                     Place::Free => true,
-                    Place::Taken { until, .. } => *until <= now,
+                    Place::Taken { until } => *until <= now,
                     Place::Spent => false,
                 });
                 let until = now + LEASE_MS;
-                free.map(|place| *place = Place::Taken { call, until })
-                    .is_some()
+                self.leases.insert(call, until);
+                free.map(|place| *place = Place::Taken { until }).is_some()
             }
         }
     }
 
-    /// Settles the place of a call, where it is still its own.
+    /// Settles the place of a call, where it is still its own. A place is known by the end of its lease, so of two
+    /// probes of one instant it does not matter whose place the next one has taken.
     pub fn settle(&mut self, call: usize, to: Place) {
-        for place in &mut self.places {
-            if matches!(place, Place::Taken { call: holder, .. } if *holder == call) {
-                *place = to;
-            }
+        let Some(lease) = self.leases.get(&call) else {
+            return;
+        };
+        let taken = Place::Taken { until: *lease };
+        if let Some(place) = self.places.iter_mut().find(|place| **place == taken) {
+            *place = to;
         }
     }
 
