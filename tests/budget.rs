@@ -382,3 +382,18 @@ fn threads_never_take_more_than_there_was() {
     );
     assert!(taken >= 1000, "{taken}");
 }
+
+#[test]
+fn a_budget_says_what_it_was_told() {
+    let budget = Budget::builder()
+        .name("payments")
+        .ratio(0.25)
+        .burst(7)
+        .trickle(0.5)
+        .build()
+        .unwrap();
+    assert_eq!(
+        format!("{budget:?}"),
+        r#"Budget { name: "payments", ratio: 0.25, burst: 7.0, trickle: 0.5, balance: 7.0, .. }"#
+    );
+}
