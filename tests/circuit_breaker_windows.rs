@@ -154,18 +154,22 @@ async fn a_slow_outcome_leaves_a_count_window_like_a_failure() {
         .slow_calls(SECOND, 1.0)
         .build()
         .unwrap();
-    let slow = Step::Ok(Verdict::Success).after(2 * SECOND);
-    let late = Step::Err(Says(Verdict::UNKNOWN)).after(SECOND);
-    let steps = [slow, late, Step::Err(Says(Verdict::UNKNOWN))];
-    let mut service = Dependency::of(&breaker, steps);
+    let fine = Step::Ok(Verdict::Success);
+    let failed = Step::Err(Says(Verdict::UNKNOWN));
     let mut seen = Vec::new();
-    for number in 0..6 {
-        let _ = service.ready().await.unwrap().call(number).await;
+    for step in [
+        fine.clone().after(2 * SECOND),
+        failed.clone().after(SECOND),
+        failed,
+        fine.clone(),
+        fine.clone(),
+        fine.clone(),
+        fine.clone(),
+        fine.clone().after(SECOND),
+    ] {
+        let _ = Dependency::of(&breaker, [step]).oneshot(1).await;
         let metrics = breaker.metrics();
         seen.push((metrics.recorded(), metrics.failures(), metrics.slow()));
-        if number == 2 {
-            service = Dependency::of(&breaker, [Step::Ok(Verdict::Success)]);
-        }
     }
     let expected = [
         (1, 0, 1),
@@ -174,6 +178,8 @@ async fn a_slow_outcome_leaves_a_count_window_like_a_failure() {
         (4, 2, 2),
         (4, 2, 1),
         (4, 1, 0),
+        (4, 0, 0),
+        (4, 0, 1),
     ];
     assert_eq!(seen, expected);
 }

@@ -27,8 +27,11 @@ use support::pipe::Pipe;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tower::util::BoxCloneSyncService;
-use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
-use tower_composure::{Attempt, Backoff, DeadlineLayer, Effect, Policy, RetryLayer, Verdict};
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+use tower_composure::{
+    Attempt, Backoff, CircuitBreaker, CircuitBreakerLayer, DeadlineLayer, Effect, Policy,
+    RetryLayer, Verdict,
+};
 
 /// Against a hang only.
 const LONG: Duration = Duration::from_secs(30);
@@ -129,6 +132,19 @@ async fn closed_port() -> SocketAddr {
 }
 
 // What was not sent.
+
+#[tokio::test]
+async fn what_never_began_to_connect_and_would_not_the_next_time_is_rejected() {
+    let breaker = CircuitBreaker::default();
+    breaker.force_open();
+    let guarded = CircuitBreakerLayer::new(breaker, Effect::Read).layer(HttpConnector::new());
+    let invalid = service_fn(|_| async { Err("http://[/".parse::<Uri>().unwrap_err()) });
+    for connector in [connector(guarded), connector(invalid)] {
+        let error = fails(&http1(connector), charge("http://localhost/")).await;
+        assert!(error.is_connect());
+        assert_eq!(verdict(error), Verdict::Rejected);
+    }
+}
 
 #[tokio::test]
 async fn a_port_where_nobody_listens_is_refused() {

@@ -24,6 +24,7 @@ use tower_composure::tool::HttpOperation;
 use tower_composure::{
     AttemptHeaderLayer, Budget, Deadline, DeadlineFromHeaderLayer, DeadlineHeaderLayer, Effect,
     GrpcPolicy, IdempotencyKey, IdempotencyKeyLayer, RetryLayer, ToolCall, ToolKeyLayer,
+    ToolPolicy,
 };
 
 const SECRET: &str = "SECRET123";
@@ -110,6 +111,7 @@ async fn tools_show_no_argument_and_no_address() {
     let target = format!("http://payments.test/{SECRET}/{{order}}");
     let operation = HttpOperation::new(Method::POST, target).unwrap();
     shows_nothing(&operation);
+    shows_nothing(&ToolPolicy::new());
     let client = tower::service_fn(|_: Request<Vec<u8>>| async {
         Ok::<_, BoxError>(Response::new(Vec::from(format!("{{\"a\":\"{SECRET}\"}}"))))
     });

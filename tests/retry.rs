@@ -14,7 +14,8 @@ use tower::{Layer, Service, ServiceExt};
 use tower_composure::retry::replay_fn;
 use tower_composure::{
     Attempt, Backoff, Budget, BudgetLayer, CallReport, CircuitBreaker, CircuitBreakerLayer, Count,
-    DeadlineLayer, Effect, Hint, Observer, RetryLayer, RetryMode, StopReason, Verdict,
+    DeadlineLayer, Effect, Hint, Observer, Policy, RetryLayer, RetryMode, StopReason, Verdict,
+    policy_fn,
 };
 
 // Counting attempts.
@@ -346,4 +347,17 @@ async fn case_077_a_request_that_cannot_be_copied_is_told_once_and_only_after_a_
         assert_eq!(seen.all(), [told]);
         assert_eq!(inner.calls(), 1);
     }
+}
+
+#[test]
+fn a_policy_that_says_nothing_of_keys_sees_none() {
+    let closure = || policy_fn(|_: &Attempt, _: Result<&(), &()>| Verdict::Success);
+    let constant = closure().with_effect(Effect::Write);
+    let by_request = closure().with_effect_fn(|(): &()| Effect::Write);
+    let policies: [&dyn Policy<(), (), ()>; 3] = [&Effect::Write, &constant, &by_request];
+    for policy in policies {
+        assert!(!policy.keyed(&()));
+        assert_eq!(policy.effect(&()), Effect::Write);
+    }
+    assert_eq!(format!("{constant:?}"), "PolicyFn { .. }");
 }
