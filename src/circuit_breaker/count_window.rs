@@ -211,3 +211,21 @@ fn unpack(word: u64) -> (Tag, Sums) {
     };
     (tag, sums)
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_may_come_before_that_of_the_outcome_it_replaces() {
+        let fine = Record::of(0);
+        let bad = Record::of(FAILURE | SLOW);
+        let early = Sums::EMPTY.after(fine, Replaced::Outcome(bad));
+        let both = early.after(bad, Replaced::Nothing);
+        for (sums, total) in [(early, 0), (both, 1)] {
+            let (_, sums) = unpack(pack(Tag::of(1), sums));
+            let counts = sums.counts();
+            assert_eq!((counts.total, counts.failures, counts.slow), (total, 0, 0));
+        }
+    }
+}
