@@ -203,14 +203,6 @@ fn shapes_of_frameworks() {
             Verdict::Fault,
         ),
         (
-            json!({"status": "error", "error_message": "x", "error_code": "UNAVAILABLE"}),
-            Verdict::UNKNOWN,
-        ),
-        (
-            json!({"status": "ok", "error_message": ""}),
-            Verdict::Success,
-        ),
-        (
             json!({"response_type": "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN", "error_type": "x"}),
             Verdict::Rejected,
         ),
@@ -248,6 +240,15 @@ fn shapes_of_frameworks() {
         verdict(&ToolPolicy::new(), json!({"isError": true})),
         Verdict::Success
     );
+}
+
+#[test]
+fn a_status_is_an_error_by_its_own_word_and_not_by_a_message_beside_it() {
+    let policy = ToolPolicy::new().shape(shape::adk);
+    let said =
+        |status| json!({"status": status, "error_message": "x", "error_code": "UNAVAILABLE"});
+    assert_eq!(verdict(&policy, said("error")), Verdict::UNKNOWN);
+    assert_eq!(verdict(&policy, said("ok")), Verdict::Success);
 }
 
 #[test]
