@@ -104,7 +104,7 @@ impl Attempt {
     }
 
     /// Whether what it does may be done again.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn is_repeatable(self) -> bool {
         self.0 & EFFECT < 2
     }

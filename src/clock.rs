@@ -14,7 +14,7 @@ use tokio::time::Instant;
     clippy::disallowed_methods,
     reason = "the one place that reads the clock"
 )]
-#[inline(always)]
+#[inline]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
@@ -30,7 +30,7 @@ pub(crate) fn wall() -> SystemTime {
 }
 
 /// `now + after`, or none where the sum cannot be represented: "as long as it takes".
-#[inline(always)]
+#[inline]
 pub(crate) fn after(now: Instant, after: Duration) -> Option<Instant> {
     // Half of what a Duration can hold is far beyond any clock, and some platforms represent it all the same.
     if is_far(after) {
@@ -40,7 +40,7 @@ pub(crate) fn after(now: Instant, after: Duration) -> Option<Instant> {
 }
 
 /// `now + after`, or none where the sum cannot be represented.
-#[inline(always)]
+#[inline]
 pub(crate) fn sum(now: Instant, after: Duration) -> Option<Instant> {
     // tokio's own sum is this one behind another call.
     now.into_std().checked_add(after).map(Instant::from_std)

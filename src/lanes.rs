@@ -16,7 +16,7 @@ pub(crate) struct Lane<T> {
 impl<T> std::ops::Deref for Lane<T> {
     type Target = T;
 
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &T {
         &self.shared
     }
@@ -38,7 +38,7 @@ impl<T> Lanes<T> {
     }
 
     /// The lane that this thread keeps to.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn of_this_thread(&self) -> Arc<Lane<T>> {
         let [first, ..] = &self.0;
         // The compiler then knows that there is one.
@@ -54,7 +54,7 @@ impl<T> Lanes<T> {
 }
 
 /// Threads take lanes in turn.
-#[inline(always)]
+#[inline]
 fn lane_of_this_thread() -> usize {
     thread_local! {
         static LANE: Cell<usize> = const { Cell::new(LANES) };

@@ -13,22 +13,22 @@ pub(crate) struct Slot<T>(Option<ManuallyDrop<T>>);
 impl<T> Slot<T> {
     pub(crate) const NONE: Self = Self(None);
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn of(handle: T) -> Self {
         Self(Some(ManuallyDrop::new(handle)))
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn new(handle: Option<T>) -> Self {
         Self(handle.map(ManuallyDrop::new))
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn is_some(&self) -> bool {
         self.0.is_some()
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn as_ref(&self) -> Option<&T> {
         self.0.as_deref()
     }
@@ -38,14 +38,14 @@ impl<T> Slot<T> {
     }
 
     /// Swaps it with what is in a cell.
-    #[inline(always)]
-    pub(crate) fn swap(&mut self, shelf: &Shelf<T>) {
-        self.0 = shelf.replace(self.0.take());
+    #[inline]
+    pub(crate) fn swap(&mut self, cell: &Shelf<T>) {
+        self.0 = cell.replace(self.0.take());
     }
 }
 
 impl<T> Drop for Slot<T> {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         if let Some(handle) = self.0.take() {
             drop(ManuallyDrop::into_inner(handle));
@@ -61,22 +61,22 @@ pub(crate) struct Rare<T>(Option<ManuallyDrop<T>>);
 impl<T> Rare<T> {
     pub(crate) const NONE: Self = Self(None);
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn new(value: Option<T>) -> Self {
         Self(value.map(ManuallyDrop::new))
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn is_some(&self) -> bool {
         self.0.is_some()
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn as_ref(&self) -> Option<&T> {
         self.0.as_deref()
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn as_mut(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()
     }
@@ -87,7 +87,7 @@ impl<T> Rare<T> {
 }
 
 impl<T> Drop for Rare<T> {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         if self.is_some() {
             drop_rarely(self);

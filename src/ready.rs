@@ -33,7 +33,7 @@ impl<S> Ready<S> {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn poll_ready<Req>(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>>
     where
         S: Service<Req>,
@@ -46,12 +46,12 @@ impl<S> Ready<S> {
         ready
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         self.state == State::Ready
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn call<Req>(&mut self, request: Req) -> S::Future
     where
         S: Service<Req>,

@@ -20,9 +20,7 @@ use support::{Script, Step, paused};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 use tower_composure::tool::envelope::SCHEMA;
 use tower_composure::tool::{EnvelopeLayer, ToolCall, ToolMarks, ToolResponse, shape};
-use tower_composure::{
-    Attempt, BoxError, Effect, Policy, RetryLayer, StopReason, ToolPolicy, Verdict,
-};
+use tower_composure::{Attempt, BoxError, Effect, Policy, RetryLayer, ToolPolicy, Verdict};
 
 type Tool = Script<ToolCall, ToolResponse, &'static str>;
 
@@ -142,7 +140,6 @@ async fn an_error_that_a_repeat_will_not_mend_is_rejected_and_hides_its_cause() 
     let told = shown(service.oneshot(ToolCall::new("write")).await);
     assert_eq!(short(&told), ("REJECTED", "do_not_retry", "rejected", 1));
 }
-
 
 proptest! {
     #[test]

@@ -38,7 +38,7 @@ impl Bucket {
     }
 
     /// Earns what one success earns. A full bucket is only read, so that a healthy fleet does not fight for the line.
-    #[inline(always)]
+    #[inline]
     pub(super) fn deposit(&self) {
         if self.deposit != 0 {
             self.add(self.deposit);
@@ -58,7 +58,7 @@ impl Bucket {
     }
 
     /// Adds up to the cap.
-    #[inline(always)]
+    #[inline]
     pub(super) fn add(&self, amount: u64) {
         let _ = self
             .balance

@@ -77,7 +77,7 @@ impl Budget {
     /// assert_eq!(budget.balance(), 0.1);
     /// # Ok::<(), tower_composure::BoxError>(())
     /// ```
-    #[inline(always)]
+    #[inline]
     pub fn deposit(&self) {
         self.shared.bucket.deposit();
     }
@@ -100,7 +100,7 @@ impl Budget {
     }
 
     /// What a call holds of it.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn lend(&self) -> LentBudget {
         LentBudget::new(self.lanes.of_this_thread())
     }

@@ -56,13 +56,13 @@ impl Shared {
 pub(crate) struct LentBudget(Arc<Lane<Shared>>);
 
 impl LentBudget {
-    #[inline(always)]
+    #[inline]
     pub(super) const fn new(lane: Arc<Lane<Shared>>) -> Self {
         Self(lane)
     }
 
     /// See [`Budget::deposit`](super::Budget::deposit).
-    #[inline(always)]
+    #[inline]
     pub(crate) fn deposit(&self) {
         self.0.bucket.deposit();
     }
@@ -73,7 +73,7 @@ impl LentBudget {
     }
 
     /// See [`Budget::try_withdraw`](super::Budget::try_withdraw).
-    #[inline(always)]
+    #[inline]
     pub(crate) fn try_withdraw(&self, after: Verdict) -> Option<Withdrawal> {
         self.0.withdraw(after).map(|amount| Withdrawal {
             lane: Some(Arc::clone(&self.0)),

@@ -62,14 +62,14 @@ impl CountWindow {
     }
 
     /// Whether one more success would leave it as it is.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_full_of_success(&self, tag: Tag) -> bool {
         self.counts.load(Ordering::Relaxed) == tag.beside(self.healthy)
     }
 
     /// Records an outcome of a generation, and says what the window then holds. `None` where there is nothing to evaluate:
     /// the outcome came too late, or nothing has failed.
-    #[inline(always)]
+    #[inline]
     pub(super) fn record(&self, tag: Tag, record: Record) -> Option<Counts> {
         if record.bits() == 0 && self.is_full_of_success(tag) {
             // The window would hold the same afterwards, and no rate can have risen.
@@ -201,7 +201,7 @@ const fn pack(tag: Tag, sums: Sums) -> u64 {
     tag.with(sums.value())
 }
 
-#[inline(always)]
+#[inline]
 fn unpack(word: u64) -> (Tag, Sums) {
     let (tag, value) = Tag::split(word);
     let sums = Sums {

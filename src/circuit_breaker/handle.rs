@@ -209,7 +209,7 @@ impl CircuitBreaker {
     }
 
     /// Lets a call through that asks for no more than its outcome, as nearly all do.
-    #[inline(always)]
+    #[inline]
     pub(super) fn try_admit_plainly(&self) -> Option<Permit> {
         let generation = self.shared.machine.closed_generation()?;
         if self.shared.looks_closely() {
@@ -263,7 +263,7 @@ impl CircuitBreaker {
         around.tell(|observer, name| observer.breaker_rejected(name, remaining));
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn refuses(&self) -> bool {
         let machine = &self.shared.machine;
         machine.closed_generation().is_none() && machine.refuses(&self.shared.around)

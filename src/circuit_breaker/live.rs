@@ -76,18 +76,18 @@ impl Live {
     }
 
     /// Whether a call that is let through has more to it than its outcome: it is measured, or its attempts are counted.
-    #[inline(always)]
+    #[inline]
     pub(super) fn looks_closely(&self) -> bool {
         self.looks_closely.load(Ordering::Relaxed) != 0
     }
 
     /// Whether durations matter at all, so that nobody reads a clock where they do not.
-    #[inline(always)]
+    #[inline]
     pub(super) fn measures(&self) -> bool {
         on(&self.slow_limit).is_some()
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_slow(&self, took: Option<u64>) -> bool {
         match (took, on(&self.slow_limit)) {
             (Some(took), Some(limit)) => took >= limit,
@@ -109,7 +109,7 @@ impl Live {
         reaches(counts.failures, &self.failure_rate) || reaches(counts.slow, &self.slow_rate)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn trips_in_a_row(&self, streak: u64) -> bool {
         on(&self.consecutive_failures).is_some_and(|limit| streak >= limit)
     }
@@ -138,7 +138,7 @@ impl Live {
     }
 
     /// How much of a hint may extend the open time.
-    #[inline(always)]
+    #[inline]
     pub(super) fn open_hint(&self, hint: Option<u64>) -> u64 {
         match (hint, on(&self.max_open_hint)) {
             (Some(hint), Some(most)) => hint.min(most),
@@ -167,7 +167,7 @@ impl Live {
 }
 
 /// The value of a rule, where it is on.
-#[inline(always)]
+#[inline]
 fn on(cell: &AtomicU64) -> Option<u64> {
     let value = cell.load(Ordering::Relaxed);
     (value != OFF).then_some(value)

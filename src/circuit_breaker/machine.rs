@@ -41,7 +41,7 @@ pub(super) struct Admission {
 
 impl Admission {
     /// Into a closed breaker.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn of(generation: u64) -> Self {
         Self {
             generation,
@@ -96,14 +96,14 @@ impl Machine {
     }
 
     /// The generation of a closed breaker, which lets every call through.
-    #[inline(always)]
+    #[inline]
     pub(super) fn closed_generation(&self) -> Option<u64> {
         self.state.closed_generation()
     }
 
     /// Whether one more success would change nothing: the window of this generation holds nothing else. A streak of
     /// failures is then over, or has begun beside this success; and where the generation is over, nothing counts in it.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_full_of_success(&self, generation: u64) -> bool {
         self.window.is_full_of_success(Tag::of(generation))
     }
@@ -270,7 +270,7 @@ impl Machine {
     }
 
     /// The call ended without an outcome: a probe's place goes back.
-    #[inline(always)]
+    #[inline]
     pub(super) fn release(&self, admission: Admission) {
         if let Some(probe) = admission.probe {
             self.probes.release(probe);

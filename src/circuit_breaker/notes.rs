@@ -25,12 +25,12 @@ impl Notes {
     /// Of no admission.
     pub(crate) const NONE: Self = Self(SETTLED);
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn of(generation: u64) -> Self {
         Self(generation << GENERATION_SHIFT)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn generation(self) -> u64 {
         self.0 >> GENERATION_SHIFT
     }
@@ -43,33 +43,33 @@ impl Notes {
         Self(self.0 | probe | counts | measured)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn is_probe(self) -> bool {
         self.0 & PROBE != 0
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn counts_attempts(self) -> bool {
         self.0 & COUNTS_ATTEMPTS != 0
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn has_reported(self) -> bool {
         self.0 & REPORTED != 0
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn is_stopped(self) -> bool {
         self.0 & STOPPED != 0
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn is_settled(self) -> bool {
         self.0 & SETTLED != 0
     }
 
     /// Whether a success is the first word on this call, and nothing is known that makes it special.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn is_plain(self) -> bool {
         self.0 & (PROBE | MEASURED | REPORTED | STOPPED | SETTLED) == 0
     }
@@ -79,7 +79,7 @@ impl Notes {
         self.0 & (REPORTED | OUTSTANDING) == REPORTED
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn started(self) -> Self {
         Self(self.0 | OUTSTANDING)
     }
@@ -94,7 +94,7 @@ impl Notes {
         Self(self.0 | STOPPED)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn settled(self) -> Self {
         Self(self.0 | SETTLED)
     }

@@ -64,7 +64,7 @@ impl Permit {
     };
 
     /// Of a call into a closed breaker, which asks for no more than its outcome.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn plain(lane: BreakerLane, generation: u64) -> Self {
         Self {
             lane: Slot::of(lane),
@@ -104,7 +104,7 @@ impl Permit {
     }
 
     /// Whether the retry below has marked that the breaker has moved on.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn is_stopped(&self) -> bool {
         self.notes.is_stopped()
     }
@@ -114,19 +114,19 @@ impl Permit {
         self.breaker().map_or(Duration::ZERO, Shared::remaining)
     }
 
-    #[inline(always)]
+    #[inline]
     fn breaker(&self) -> Option<&Shared> {
         self.lane.as_ref().map(|lane| &**lane.0)
     }
 
     /// Whether anybody will count the outcome.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn counts(&self) -> bool {
         self.lane.is_some()
     }
 
     /// The call has ended, with its `number`th attempt.
-    #[inline(always)]
+    #[inline]
     pub(super) fn finish(&mut self, verdict: Verdict, answered: bool, number: u32) {
         let notes = self.notes;
         let changes_nothing = verdict.is_success()
@@ -156,7 +156,7 @@ impl Permit {
 }
 
 impl Drop for Permit {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         // Only a probe has anything to give back.
         if self.notes.is_probe() {
@@ -182,7 +182,7 @@ pub(crate) struct LentPermit {
 
 impl LentPermit {
     /// What is in the cells, where the frame says that it is lent.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn in_scope() -> Self {
         Self {
             notes: context::notes(),
@@ -214,7 +214,7 @@ impl LentPermit {
     }
 
     /// An attempt has ended. Counts it where the breaker counts attempts.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn attempt_finished(&self, verdict: Verdict, answered: bool, number: u32) {
         if self.notes.counts_attempts() {
             self.count_attempt(verdict, answered, number);

@@ -45,19 +45,19 @@ impl Shared {
         duration(self.machine.remaining_open(state, self.around.now()))
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn counts_attempts(&self) -> bool {
         self.built.count == Count::Attempts
     }
 
     /// Whether a call that is let through has more to it than its outcome.
-    #[inline(always)]
+    #[inline]
     pub(super) fn looks_closely(&self) -> bool {
         self.machine.live().looks_closely()
     }
 
     /// The time, where durations matter.
-    #[inline(always)]
+    #[inline]
     pub(super) fn stopwatch(&self) -> Option<u64> {
         let measures = self.machine.live().measures();
         measures.then(|| self.around.now())

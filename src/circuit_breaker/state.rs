@@ -42,7 +42,7 @@ impl State {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn tag(self) -> Tag {
         Tag::of(self.generation)
     }
@@ -58,7 +58,7 @@ impl State {
         phase << PHASE_SHIFT | (self.reopened as u64) << GENERATION_BITS | self.generation
     }
 
-    #[inline(always)]
+    #[inline]
     const fn unpack(word: u64) -> Self {
         Self {
             phase: match word >> PHASE_SHIFT {
@@ -83,13 +83,13 @@ impl AtomicState {
         Self(AtomicU64::new(state.pack()))
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn load(&self) -> State {
         State::unpack(self.0.load(Ordering::Acquire))
     }
 
     /// The generation, where it is closed: what most calls want to know, in one comparison.
-    #[inline(always)]
+    #[inline]
     pub(super) fn closed_generation(&self) -> Option<u64> {
         let word = self.0.load(Ordering::Acquire);
         // Closed is the phase of zero.

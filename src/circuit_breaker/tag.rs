@@ -22,7 +22,7 @@ pub(super) const MAX_VALUE: u64 = (1 << TAG_SHIFT) - 1;
 pub(super) struct Tag(u16);
 
 impl Tag {
-    #[inline(always)]
+    #[inline]
     pub(super) const fn of(generation: u64) -> Self {
         Self((generation & 0xffff) as u16)
     }
@@ -55,20 +55,20 @@ impl Tag {
     }
 
     /// A word of this tag. Values above [`MAX_VALUE`] saturate.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn with(self, value: u64) -> u64 {
         let value = if value > MAX_VALUE { MAX_VALUE } else { value };
         (self.0 as u64) << TAG_SHIFT | value
     }
 
     /// The same, where the value is known to fit.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn beside(self, value: u64) -> u64 {
         (self.0 as u64) << TAG_SHIFT | value
     }
 
     /// The tag and the value of a word.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn split(word: u64) -> (Self, u64) {
         (Self((word >> TAG_SHIFT) as u16), word & MAX_VALUE)
     }

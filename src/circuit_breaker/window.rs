@@ -36,7 +36,7 @@ impl Window {
 
     /// Records an outcome of a generation, and says what the window then holds. `None` where there is nothing to evaluate:
     /// the outcome came too late, or nothing has failed.
-    #[inline(always)]
+    #[inline]
     pub(super) fn record(
         &self,
         tag: Tag,
@@ -50,7 +50,7 @@ impl Window {
     }
 
     /// Whether one more success would leave it as it is. A time window always counts.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_full_of_success(&self, tag: Tag) -> bool {
         match self {
             Self::Count(window) => window.is_full_of_success(tag),

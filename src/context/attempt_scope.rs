@@ -1,5 +1,7 @@
 //! The scope of a call that is being attempted.
 
+use std::mem::ManuallyDrop;
+
 use super::cells::{cells, clear_signals, frame, set_frame};
 use super::deadline_scope::forget_now;
 use super::frame::{Frame, Signals};
@@ -17,7 +19,7 @@ pub(crate) struct Below {
 }
 
 impl Below {
-    #[inline(always)]
+    #[inline]
     pub(super) const fn without_key(frame: Frame) -> Self {
         Self {
             frame,
@@ -50,12 +52,12 @@ pub(crate) struct CallScope {
 
 impl CallScope {
     /// What is below such a call from now on.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn below(&self) -> Below {
         Below::without_key(self.below)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn begin(outer: Frame, below: Frame) -> Self {
         set_frame(outer.around(below));
         Self { outer, below }
@@ -72,14 +74,14 @@ impl CallScope {
 
     /// The service has been called, without a key in scope. Where a key layer below has minted one, this scope comes
     /// back, for [`end_slowly`](Self::end_slowly).
-    #[inline(always)]
+    #[inline]
     pub(crate) fn end(self) -> Option<Self> {
         if frame().has(Frame::KEY) {
             return Some(self);
         }
         set_frame(self.outer);
         // What is left to do has been done.
-        std::mem::forget(self);
+        let _ = ManuallyDrop::new(self);
         None
     }
 
@@ -88,7 +90,7 @@ impl CallScope {
     pub(crate) fn end_slowly(self, key: SharedKey) -> Below {
         let mut below = Below::new(self.below, key);
         set_frame(collect_key(self.outer, &mut below));
-        std::mem::forget(self);
+        let _ = ManuallyDrop::new(self);
         below
     }
 }
@@ -114,7 +116,7 @@ pub(crate) struct AttemptScope<'a> {
 }
 
 impl<'a> AttemptScope<'a> {
-    #[inline(always)]
+    #[inline]
     pub(crate) fn enter(below: &'a mut Below) -> Self {
         let outer = cells(|cells| {
             cells.signals.set(Signals::NONE);
@@ -130,7 +132,7 @@ impl<'a> AttemptScope<'a> {
     }
 
     /// The budget that is lent to this call.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn budget<R>(&self, at: impl FnOnce(&LentBudget) -> R) -> Option<R> {
         if self.outer.has(Frame::BUDGET) {
             look(at)
@@ -140,13 +142,13 @@ impl<'a> AttemptScope<'a> {
     }
 
     /// The permit that the breaker above lends to this call.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn breaker(&self) -> Option<LentPermit> {
         self.outer.has(Frame::BREAKER).then(LentPermit::in_scope)
     }
 
     /// A first attempt has succeeded, which only a breaker that counts attempts hears of.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn succeed_in_breaker(&self, number: u32) {
         if let Some(breaker) = self.breaker() {
             breaker.attempt_finished(Verdict::Success, true, number);
@@ -180,7 +182,7 @@ impl<'a> AttemptScope<'a> {
 }
 
 impl Drop for AttemptScope<'_> {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         let outer = if frame().has(Frame::KEY_OR_SWAPPED) {
             collect_key(self.outer, self.below)

@@ -49,28 +49,28 @@ thread_local! {
 }
 
 /// Reaches the cells; where the thread's locals are gone, nothing.
-#[inline(always)]
+#[inline]
 pub(super) fn cells<R>(at: impl FnOnce(&Cells) -> R) -> Option<R> {
     CELLS.try_with(at).ok()
 }
 
-#[inline(always)]
+#[inline]
 pub(crate) fn frame() -> Frame {
     cells(|cells| cells.frame.get()).unwrap_or(Frame::EMPTY)
 }
 
-#[inline(always)]
+#[inline]
 pub(super) fn set_frame(frame: Frame) {
     cells(|cells| cells.frame.set(frame));
 }
 
 /// What is noted on the permit in scope.
-#[inline(always)]
+#[inline]
 pub(crate) fn notes() -> Notes {
     cells(|cells| cells.notes.get()).unwrap_or(Notes::NONE)
 }
 
-#[inline(always)]
+#[inline]
 pub(crate) fn set_notes(notes: Notes) {
     cells(|cells| cells.notes.set(notes));
 }
@@ -101,18 +101,18 @@ pub(crate) fn is_over() -> bool {
     cells(|cells| cells.span.get().is_watched()).unwrap_or(false) && deadline().has_passed()
 }
 
-#[inline(always)]
+#[inline]
 pub(crate) fn attempt() -> Option<Attempt> {
     frame().attempt()
 }
 
-#[inline(always)]
+#[inline]
 fn signals() -> Signals {
     cells(|cells| cells.signals.get()).unwrap_or(Signals::NONE)
 }
 
 /// The deadline that passed in the poll that just ended, if one did.
-#[inline(always)]
+#[inline]
 pub(crate) fn expired() -> Option<Expired> {
     signals().expired()
 }
@@ -122,7 +122,7 @@ pub(crate) fn mark_expired(expired: Expired) {
 }
 
 /// Tells the layers above that a call has succeeded at its first attempt, which is all there is to tell.
-#[inline(always)]
+#[inline]
 pub(crate) fn publish_success(attempt: Attempt) {
     cells(|cells| cells.signals.set(Signals::success(attempt)));
 }
@@ -150,13 +150,13 @@ pub(crate) fn published() -> Option<CallReport> {
 }
 
 /// The last attempt of the retry that left a report in the poll that just ended.
-#[inline(always)]
+#[inline]
 pub(crate) fn published_attempt() -> Option<Attempt> {
     signals().attempt()
 }
 
 /// Clears what an earlier poll left behind. Whoever reads a signal does this before the poll that it reads about.
-#[inline(always)]
+#[inline]
 pub(crate) fn clear_signals() {
     cells(|cells| cells.signals.set(Signals::NONE));
 }

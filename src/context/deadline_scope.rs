@@ -43,11 +43,13 @@ impl Span {
 
     /// The same, so much later. None where that is zero or does not fit, which is above seventy years.
     pub(crate) const fn after(distance: Duration, limit: Limit) -> Option<Self> {
-        let nanos = distance.as_nanos();
-        if nanos == 0 || nanos > LONGEST as u128 {
+        let Some(seconds) = distance.as_secs().checked_mul(1_000_000_000) else {
             return None;
+        };
+        match seconds.checked_add(distance.subsec_nanos() as u64) {
+            Some(nanos @ 1..=LONGEST) => Some(Self(nanos << SHIFT | Self::at(limit).0)),
+            _ => None,
         }
-        Some(Self((nanos as u64) << SHIFT | Self::at(limit).0))
     }
 
     pub(crate) const fn limit(self) -> Limit {
@@ -62,22 +64,22 @@ impl Span {
         self.0 & WATCHED != 0
     }
 
-    #[inline(always)]
+    #[inline]
     const fn fresh(self) -> Self {
         Self(self.0 | FRESH)
     }
 
-    #[inline(always)]
+    #[inline]
     const fn stale(self) -> Self {
         Self(self.0 & !FRESH)
     }
 
-    #[inline(always)]
+    #[inline]
     const fn is_fresh(self) -> bool {
         self.0 & FRESH != 0
     }
 
-    #[inline(always)]
+    #[inline]
     const fn is_shorter_than(self, other: Self) -> bool {
         self.0 >> SHIFT < other.0 >> SHIFT
     }
@@ -95,7 +97,7 @@ impl Span {
 
 /// What a span above zero counts from, where a call that begins now ends after that span; none where it may have to end
 /// sooner, with the deadline around.
-#[inline(always)]
+#[inline]
 pub(crate) fn start_of(span: Span) -> Option<Instant> {
     let mut around = (None, Span::NONE);
     cells(|cells| around = (cells.start.get(), cells.span.get()));
@@ -130,13 +132,13 @@ pub(crate) struct DeadlineScope {
 
 impl DeadlineScope {
     /// While the inner service is called. The scope around no longer counts from now when this one ends.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn call(start: Option<Instant>, span: Span) -> Self {
         Self::enter(start, span.fresh())
     }
 
     /// While the inner future is polled. The caller has already narrowed.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn enter(start: Option<Instant>, span: Span) -> Self {
         let mut scope = Self { start, span };
         cells(|cells| {
@@ -158,11 +160,68 @@ impl DeadlineScope {
 }
 
 impl Drop for DeadlineScope {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         cells(|cells| {
             cells.start.set(self.start);
             cells.span.set(self.span);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_span_is_as_long_as_it_was_said_to_be() {
+        let start = clock::now();
+        for limit in [Limit::Call, Limit::Attempt] {
+            for distance in [
+                Duration::from_nanos(1),
+                SECOND,
+                Duration::from_nanos(LONGEST),
+            ] {
+                let span = Span::after(distance, limit).map(Span::fresh);
+                let deadline = span.map(|span| span.from(Some(start)));
+                assert_eq!(
+                    deadline,
+                    Some(Deadline::of(clock::sum(start, distance), limit))
+                );
+            }
+            for none in [
+                Duration::ZERO,
+                Duration::from_nanos(LONGEST + 1),
+                Duration::MAX,
+            ] {
+                assert_eq!(Span::after(none, limit), None);
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_first_one_below_counts_from_where_the_call_does() {
+        let [call, attempt] = [2 * SECOND, SECOND].map(|distance| {
+            let span = Span::after(distance, Limit::Call);
+            span.unwrap_or(Span::NONE)
+        });
+        let long_ago = clock::now().checked_sub(SECOND / 2);
+        let call = DeadlineScope::call(long_ago, call);
+        assert_eq!(start_of(attempt), long_ago);
+        drop(DeadlineScope::call(long_ago, attempt));
+        assert!(start_of(attempt) > long_ago, "time has passed since");
+        drop(call);
+        assert_eq!(crate::context::deadline(), Deadline::never());
+    }
+
+    #[test]
+    fn nothing_counts_from_a_call_that_is_being_polled() {
+        let long_ago = clock::now().checked_sub(SECOND / 2);
+        let span = |distance| Span::after(distance, Limit::Call).unwrap_or(Span::NONE);
+        let _call = DeadlineScope::enter(long_ago, span(2 * SECOND));
+        assert!(start_of(span(SECOND)) > long_ago);
+        assert_eq!(start_of(span(2 * SECOND)), None, "the call ends sooner");
     }
 }

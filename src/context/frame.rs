@@ -33,13 +33,13 @@ impl Frame {
     pub(super) const KEY_OR_SWAPPED: Self = Self(KEY | SWAPPED);
 
     /// What is below a retry that begins here at this attempt. The first attempt takes the key that is in scope.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn below(self, attempt: Attempt) -> Self {
         Self(attempt.bits() | self.0 & (OWNED | KEY))
     }
 
     /// What is below a retry that begins where nothing is in scope that is its business, and that has copied its request.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn below_plain(attempt: Attempt) -> Self {
         let owned = if attempt.is_repeatable() { OWNED } else { 0 };
         Self(attempt.bits() | owned)
@@ -57,49 +57,49 @@ impl Frame {
     }
 
     /// What is below a retry, where this is around it: the key in scope is there only if it is here.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn around(self, below: Self) -> Self {
         Self(below.0 & (self.0 | !KEY))
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn attempt(self) -> Option<Attempt> {
         Attempt::in_word(self.0)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn has_budget(self) -> bool {
         self.0 & BUDGET != 0
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn has_breaker(self) -> bool {
         self.0 & BREAKER != 0
     }
 
     /// Whether a retry that begins here has no more to do than to put its frame in scope.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn is_plain(self) -> bool {
         self.0 & (OWNED | KEY | BREAKER) == 0
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn has_key(self) -> bool {
         self.0 & KEY != 0
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn is_owned(self) -> bool {
         self.0 & OWNED != 0
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn owned(self) -> Self {
         Self(self.0 | OWNED)
     }
 
     /// Of what is below a retry: whether another one owns the call.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn is_nested(self) -> bool {
         self.0 & NESTED != 0
     }
@@ -109,29 +109,29 @@ impl Frame {
         Self(self.0 & (Attempt::BITS | OWNED))
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn has(self, bits: Self) -> bool {
         self.0 & bits.0 != 0
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn without(self, bits: Self) -> Self {
         Self(self.0 & !bits.0)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn with(self, bits: Self) -> Self {
         Self(self.0 | bits.0)
     }
 
     /// What a scope has changed, to be changed back where the scope ends: what was changed inside of it, and is not its
     /// own, stays.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn changes_to(self, inner: Self) -> Self {
         Self(self.0 ^ inner.0)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn changed(self, changes: Self) -> Self {
         Self(self.0 ^ changes.0)
     }
@@ -152,7 +152,7 @@ impl Signals {
     pub(super) const NONE: Self = Self(0);
 
     /// A call has succeeded at this attempt. Deadlines that have passed below are none of the layers' above.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn success(attempt: Attempt) -> Self {
         Self(attempt.bits())
     }
@@ -162,7 +162,7 @@ impl Signals {
         Self(self.0 & ALL_EXPIRED | attempt.bits() | REPORT)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn attempt(self) -> Option<Attempt> {
         Attempt::in_word(self.0)
     }

@@ -49,7 +49,7 @@ macro_rules! handle {
         impl Handle for $kind {
             const BIT: Frame = $bit;
 
-            #[inline(always)]
+            #[inline]
             fn shelf(cells: &Cells) -> &Shelf<Self> {
                 &cells.handles.$cell
             }
@@ -62,13 +62,13 @@ handle!(BreakerLane, breaker, Frame::BREAKER);
 handle!(KeyInScope, key, Frame::KEY);
 
 /// Swaps a slot with a cell. Says whether there was one.
-#[inline(always)]
+#[inline]
 pub(super) fn swap<T: Handle>(slot: &mut Slot<T>) -> bool {
     cells(|cells| slot.swap(T::shelf(cells))).is_some()
 }
 
 /// A look at what is in a cell, also at what is hidden in it. The closure runs nothing of a user's.
-#[inline(always)]
+#[inline]
 pub(super) fn look<T: Handle, R>(at: impl FnOnce(&T) -> R) -> Option<R> {
     cells(|cells| {
         let shelf = T::shelf(cells);
@@ -81,7 +81,7 @@ pub(super) fn look<T: Handle, R>(at: impl FnOnce(&T) -> R) -> Option<R> {
 }
 
 /// A copy of what is in scope.
-#[inline(always)]
+#[inline]
 pub(super) fn copy<T: Handle + Clone>() -> Option<T> {
     if frame().has(T::BIT) {
         look(T::clone)
@@ -104,7 +104,7 @@ pub(crate) struct Lending<'a, T: Handle> {
 }
 
 impl<'a, T: Handle> Lending<'a, T> {
-    #[inline(always)]
+    #[inline]
     pub(crate) fn enter(slot: &'a mut Slot<T>) -> Self {
         let changes = if slot.is_some() {
             lend(slot)
@@ -116,14 +116,14 @@ impl<'a, T: Handle> Lending<'a, T> {
 }
 
 impl<T: Handle> Drop for Lending<'_, T> {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         take_back(self.slot, self.changes);
     }
 }
 
 /// Moves a handle into scope, and says what that has changed.
-#[inline(always)]
+#[inline]
 fn lend<T: Handle>(slot: &mut Slot<T>) -> Frame {
     let changes = cells(|cells| {
         slot.swap(T::shelf(cells));
@@ -148,7 +148,7 @@ fn hide(bit: Frame) -> Frame {
 }
 
 /// Moves a handle back, where one was lent.
-#[inline(always)]
+#[inline]
 fn take_back<T: Handle>(slot: &mut Slot<T>, changes: Frame) {
     cells(|cells| {
         let inner = cells.frame.get();
@@ -167,7 +167,7 @@ pub(crate) struct PermitScope<'a> {
 }
 
 impl<'a> PermitScope<'a> {
-    #[inline(always)]
+    #[inline]
     pub(crate) fn enter(permit: &'a mut Permit) -> Self {
         let changes = if permit.lane.is_some() {
             if permit.notes.counts_attempts() {
@@ -183,7 +183,7 @@ impl<'a> PermitScope<'a> {
 }
 
 impl Drop for PermitScope<'_> {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         if frame().has(Frame::BREAKER) {
             swap_notes(self.permit);
@@ -195,7 +195,7 @@ impl Drop for PermitScope<'_> {
     }
 }
 
-#[inline(always)]
+#[inline]
 fn swap_notes(permit: &mut Permit) {
     cells(|cells| permit.notes = cells.notes.replace(permit.notes));
 }

@@ -91,12 +91,12 @@ impl SharedKey {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn is_some(&self) -> bool {
         self.key.is_some()
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) const fn slot(&mut self) -> &mut Slot<KeyInScope> {
         &mut self.key
     }
@@ -117,7 +117,7 @@ impl SharedKey {
 }
 
 /// The key in scope, without taking it.
-#[inline(always)]
+#[inline]
 pub(crate) fn key() -> Option<KeyInScope> {
     copy()
 }

@@ -85,7 +85,7 @@ impl Deadline {
         Self::of(None, Limit::Call)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn of(at: Option<Instant>, limit: Limit) -> Self {
         Self { at, limit }
     }
@@ -115,7 +115,7 @@ impl Deadline {
     ///
     /// assert_eq!(Deadline::never().instant(), None);
     /// ```
-    #[inline(always)]
+    #[inline]
     pub const fn instant(&self) -> Option<Instant> {
         self.at
     }
@@ -157,13 +157,13 @@ impl Deadline {
             .map_or(Duration::MAX, |at| at.saturating_duration_since(now))
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn limit(&self) -> Limit {
         self.limit
     }
 
     /// The nearer of the two; a tie keeps the outer one, so that the end of the call is reported as the call's.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn narrowed_by(outer: Self, own: Self) -> Self {
         match (outer.at, own.at) {
             (Some(outer_at), Some(own_at)) if own_at < outer_at => own,

@@ -168,7 +168,7 @@ pub trait Policy<Req, Res, E> {
 }
 
 /// The facts of the first attempt at a request.
-#[inline(always)]
+#[inline]
 pub(crate) fn first_attempt<P, Req, Res, E>(policy: &P, request: &Req) -> Attempt
 where
     P: Policy<Req, Res, E> + ?Sized,

@@ -33,12 +33,12 @@ pub(super) struct Settings {
 
 impl Settings {
     /// Whether a call has no more to it than what a policy says, at least until something fails.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_plain(&self) -> bool {
         self.is_unwatched_and_retries && self.switch.is_on()
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn allows_attempt_after(&self, number: u32) -> bool {
         number < self.max_attempts || self.is_unlimited()
     }
@@ -48,7 +48,7 @@ impl Settings {
     }
 
     /// Tells the observer, where there is one.
-    #[inline(always)]
+    #[inline]
     pub(super) fn tell(&self, event: impl FnOnce(&dyn Observer, &str)) {
         if let Some(watch) = &self.watch {
             watch.tell(event);
@@ -67,7 +67,7 @@ pub(super) enum Allowance {
 
 impl Settings {
     /// The budget of this call, where it has one.
-    #[inline(always)]
+    #[inline]
     pub(super) fn budget<R>(
         &self,
         scope: &AttemptScope<'_>,

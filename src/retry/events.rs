@@ -76,7 +76,7 @@ impl Progress {
     }
 
     /// The call is dropped. Nobody hears of it twice.
-    #[inline(always)]
+    #[inline]
     pub(super) fn abandon(&mut self, settings: &Settings, attempting: bool) {
         if self.started.is_some() {
             self.tell_cancelled(settings, attempting);

@@ -61,7 +61,7 @@ pub(super) struct Planned {
 
 impl Progress {
     /// A call begins whose first attempt this is, whose request has been copied, and which nobody watches.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn begin(outer: Frame, attempt: Attempt) -> Self {
         Self {
             attempt,
@@ -111,7 +111,7 @@ impl Progress {
     }
 
     /// The current attempt.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn attempt(&self) -> Attempt {
         self.attempt
     }
@@ -123,7 +123,7 @@ impl Progress {
     }
 
     /// The verdict on the attempt that has just ended.
-    #[inline(always)]
+    #[inline]
     pub(super) fn note(&mut self, verdict: Verdict) {
         if verdict.is_success() && !self.failed.is_some() {
             return;
@@ -276,7 +276,7 @@ impl Progress {
     }
 
     /// The first attempt has succeeded, and nobody wants to know more.
-    #[inline(always)]
+    #[inline]
     pub(super) fn succeed(&self, settings: &Settings, scope: &AttemptScope<'_>) {
         scope.succeed_in_breaker(self.attempt.number());
         if !scope.below().is_nested() {
@@ -286,14 +286,14 @@ impl Progress {
     }
 
     /// Whether nothing has failed and nobody wants to know: what most calls are from their beginning to their end.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn is_untroubled(&self, settings: &Settings) -> bool {
         !self.failed.is_some() && settings.watch.is_none()
     }
 
     /// The call has ended: leaves its report for the layers above and tells the observer. The report comes back where
     /// there is anything to say.
-    #[inline(always)]
+    #[inline]
     pub(super) fn conclude(
         &mut self,
         settings: &Settings,
@@ -311,7 +311,7 @@ impl Progress {
     }
 
     /// A deadline above may end the call in this poll: it learns what has failed so far.
-    #[inline(always)]
+    #[inline]
     pub(super) fn publish_so_far(&self, attempting: bool) {
         if self.failed.is_some() {
             context::publish(self.report_so_far(attempting));

@@ -61,7 +61,7 @@ impl RetrySwitch {
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.mode.load(Ordering::Relaxed) == RetryMode::On as u8
     }
@@ -73,7 +73,7 @@ impl RetrySwitch {
     ///
     /// assert_eq!(RetrySwitch::new().mode(), RetryMode::On);
     /// ```
-    #[inline(always)]
+    #[inline]
     pub fn mode(&self) -> RetryMode {
         match self.mode.load(Ordering::Relaxed) {
             0 => RetryMode::On,

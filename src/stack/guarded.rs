@@ -24,6 +24,20 @@ use crate::ready::Ready;
 /// [`CircuitBreakerService`](crate::circuit_breaker::CircuitBreakerService) over a
 /// [`DeadlineService`](crate::deadline::DeadlineService) does, as one service, so that the future of a call is moved into
 /// one other and not into two.
+///
+/// A [`Stack`](super::Stack) makes it; it is [`StackService`](super::StackService) by another name.
+///
+/// ```
+/// use tower::Layer;
+/// use tower_composure::stack::GuardedService;
+/// use tower_composure::{BoxError, Effect, Stack};
+///
+/// let stack = Stack::builder(Effect::Read).build()?;
+/// let client = tower::service_fn(|id: u32| async move { Ok::<_, BoxError>(id) });
+/// fn is_guarded<S>(_: &GuardedService<S, Effect>) {}
+/// is_guarded(&stack.layer(client));
+/// # Ok::<(), tower_composure::ConfigError>(())
+/// ```
 pub struct GuardedService<S, P> {
     inner: Ready<S>,
     breaker: Option<CircuitBreaker>,
@@ -157,9 +171,22 @@ impl<S: fmt::Debug, P> fmt::Debug for GuardedService<S, P> {
 }
 
 pin_project! {
-    /// The future of a [`GuardedService`].
+    /// The future of a [`GuardedService`]: what [`StackService`](super::StackService) answers with.
     ///
     /// Dropping it drops the inner future and counts nothing; a probe gives its place back.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), tower_composure::BoxError> {
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    /// use tower_composure::stack::GuardedFuture;
+    /// use tower_composure::{Effect, Stack};
+    ///
+    /// let inner = service_fn(|id: u64| async move { Ok::<_, std::io::Error>(id) });
+    /// let mut service = Stack::builder(Effect::Read).build()?.layer(inner);
+    /// let future: GuardedFuture<_, _, _> = service.ready().await?.call(7);
+    /// assert_eq!(future.await?, 7);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "futures do nothing unless polled"]
     pub struct GuardedFuture<F, P, Req> {
         // None where the inner service was not called, and once the inner future was cut off.
