@@ -14,7 +14,7 @@ use tokio::time::advance;
 use tokio_test::task::spawn;
 use tower::{Service, ServiceExt};
 use tower_composure::circuit_breaker::Transition;
-use tower_composure::{BreakerOpen, CircuitBreaker, CircuitState, Observer, Verdict};
+use tower_composure::{BreakerOpen, CircuitBreaker, CircuitState, Hint, Observer, Verdict};
 
 use CircuitState::{Closed, ForcedClosed, ForcedOpen, HalfOpen, Open};
 
@@ -280,4 +280,23 @@ fn threads_leave_the_window_exact() {
     assert!((20..50).contains(&mixed.failures()), "{}", mixed.failures());
     outcomes(false);
     assert_eq!(counts(&breaker), (100, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_busy_server_keeps_an_open_breaker_open_for_longer() {
+    let hint = Some(Hint::after(90 * SECOND));
+    for (verdict, remaining) in [
+        (Verdict::Throttled { hint }, 90 * SECOND),
+        (Verdict::Throttled { hint: None }, 29 * SECOND),
+        (Verdict::Unknown { hint }, 29 * SECOND),
+    ] {
+        let breaker = cases().max_open_hint(100 * SECOND).build().unwrap();
+        let late = Step::Ok(verdict).after(SECOND);
+        let late = tokio::spawn(Dependency::of(&breaker, [late]).oneshot(1));
+        tokio::task::yield_now().await;
+        calls(&breaker, &[failure(); 5]).await;
+        assert_eq!(breaker.state(), Open);
+        late.await.unwrap().unwrap();
+        assert_eq!(breaker.metrics().remaining(), remaining, "{verdict:?}");
+    }
 }

@@ -258,3 +258,39 @@ pub(super) fn micros(time: Duration) -> u64 {
     let micros = time.as_nanos().div_ceil(1000);
     u64::try_from(micros).map_or(MAX_VALUE, |micros| micros.min(MAX_VALUE))
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_the_millionths_that_it_says() {
+        for (told, millionths) in [
+            (0.0, 0),
+            (1e-6, 1),
+            (0.29, 290_000),
+            (0.5, 500_000),
+            (0.57, 570_000),
+            (2.0 / 3.0, 666_666),
+            (1.0, 1_000_000),
+        ] {
+            assert_eq!(share("x", told, 0.0).unwrap(), millionths, "{told}");
+        }
+    }
+
+    #[test]
+    fn the_largest_window_and_the_most_probes_are_taken_and_no_more() {
+        let build = CircuitBreakerBuilder::default;
+        let refused = |told: CircuitBreakerBuilder| Settings::of(&told).err().map(|e| e.setting());
+        for (told, setting) in [
+            (build().window(MAX_WINDOW), None),
+            (build().window(MAX_WINDOW + 1), Some("window")),
+            (build().window(MAX_WINDOW + 2), Some("window")),
+            (build().probes(MAX_PROBES), None),
+            (build().probes(MAX_PROBES + 1), Some("probes")),
+            (build().probes(MAX_PROBES + 2), Some("probes")),
+        ] {
+            assert_eq!(refused(told), setting);
+        }
+    }
+}
