@@ -4,8 +4,10 @@
 
 mod support;
 
+use std::task::{Context, Waker};
 use std::time::Duration;
 
+use support::Readiness;
 use support::breaker::{
     Dependency, Outcome, SECOND, Says, Script, Step, call, calls, cases, counts, failure, seen,
     success,
@@ -48,6 +50,22 @@ fn under_way(
 fn is_refused(outcome: &Result<Verdict, BoxError>) -> bool {
     let error = outcome.as_ref().err();
     error.is_some_and(|error| BreakerOpen::find(&**error).is_some())
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_every_place_taken_there_is_nothing_to_be_ready_for() {
+    let breaker = half_open(cases()).await;
+    let mut cx = Context::from_waker(Waker::noop());
+    let never = || Script::new([Step::Hang]).readiness([Readiness::Never]);
+    let mut waiting = Dependency::around(&breaker, never());
+    assert!(waiting.poll_ready(&mut cx).is_pending(), "a place is free");
+
+    let probe = under_way(&breaker, success(), SECOND);
+    tokio::task::yield_now().await;
+    let mut refused = Dependency::around(&breaker, never());
+    assert!(refused.poll_ready(&mut cx).is_ready());
+    assert!(is_refused(&refused.call(1).await));
+    assert_eq!(probe.await.unwrap().unwrap(), Verdict::Success);
 }
 
 #[tokio::test(start_paused = true)]

@@ -99,3 +99,72 @@ impl Notes {
         Self(self.0 | SETTLED)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::circuit_breaker::state::GENERATION_MASK;
+
+    const PLAIN: Notes = Notes::of(GENERATION_MASK);
+
+    /// Probe, counts attempts, has reported, stopped, settled, plain, counted.
+    const fn facts(notes: Notes) -> [bool; 7] {
+        [
+            notes.is_probe(),
+            notes.counts_attempts(),
+            notes.has_reported(),
+            notes.is_stopped(),
+            notes.is_settled(),
+            notes.is_plain(),
+            notes.is_counted(),
+        ]
+    }
+
+    fn set(facts: [u8; 7]) -> [bool; 7] {
+        facts.map(|fact| fact == 1)
+    }
+
+    #[test]
+    fn each_fact_is_one_of_its_own() {
+        let probe = PLAIN.with(true, false, false);
+        let counting = PLAIN.with(false, true, false);
+        for (notes, told) in [
+            (PLAIN, [0, 0, 0, 0, 0, 1, 0]),
+            (probe, [1, 0, 0, 0, 0, 0, 0]),
+            (counting, [0, 1, 0, 0, 0, 1, 0]),
+            (PLAIN.with(false, false, true), [0, 0, 0, 0, 0, 0, 0]),
+            (PLAIN.started(), [0, 0, 0, 0, 0, 1, 0]),
+            (counting.reported(), [0, 1, 1, 0, 0, 0, 1]),
+            (counting.reported().started(), [0, 1, 1, 0, 0, 0, 0]),
+            (counting.started().reported(), [0, 1, 1, 0, 0, 0, 1]),
+            (probe.reported(), [1, 0, 1, 0, 1, 0, 1]),
+            (PLAIN.stopped(), [0, 0, 0, 1, 0, 0, 0]),
+            (PLAIN.settled(), [0, 0, 0, 0, 1, 0, 0]),
+            (Notes::NONE, [0, 0, 0, 0, 1, 0, 0]),
+        ] {
+            assert_eq!(facts(notes), set(told), "{notes:?}");
+        }
+        let all = PLAIN
+            .with(true, true, true)
+            .started()
+            .reported()
+            .stopped()
+            .settled();
+        assert_eq!(all.generation(), GENERATION_MASK);
+    }
+
+    #[test]
+    fn what_is_noted_twice_is_noted() {
+        for note in [
+            Notes::started,
+            Notes::reported,
+            Notes::stopped,
+            Notes::settled,
+        ] {
+            let noted = note(PLAIN.with(true, true, true));
+            assert_eq!(note(noted), noted);
+        }
+        let probe = PLAIN.with(true, true, true);
+        assert_eq!(probe.with(true, true, true), probe);
+    }
+}
