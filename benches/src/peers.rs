@@ -173,7 +173,9 @@ pub fn tower_stack<S>(inner: S) -> Retry<TowerPolicy, Wrapped<AsyncRecloser, Tim
 }
 
 /// tower-resilience's: retry with a token bucket over breaker over time limiter.
-pub fn resilience_stack<R, S>(inner: S) -> impl Service<R, Future: Send> + Clone + Send + 'static
+pub fn resilience_stack<R, S>(
+    inner: S,
+) -> impl Service<R, Response: Send, Error: Send, Future: Send> + Clone + Send + 'static
 where
     R: Clone + Send + 'static,
     S: Service<R, Response: Send, Future: Send, Error: Send> + Clone + Send + 'static,

@@ -116,7 +116,17 @@ pub fn contention() -> Result<String, Failure> {
 
 /// The deploy of the example `storm`, with the peers that it leaves out.
 pub fn storm() -> Result<String, Failure> {
-    let table: Value = serde_json::from_str(&tools::run("storm_peers", &["--json"])?)?;
+    let run = ["run", "--locked", "--quiet", "--release"];
+    let mut command = cargo(tools::package(), &run);
+    command.args([
+        "--features",
+        "virtual-time",
+        "--bin",
+        "storm_peers",
+        "--",
+        "--json",
+    ]);
+    let table: Value = serde_json::from_str(&tools::output(&mut command)?)?;
     let rows = table["rows"].as_array().ok_or("no rows")?;
     let columns = [
         "requests",
