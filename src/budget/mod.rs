@@ -23,6 +23,9 @@
 //! [`BudgetLayer`] stands directly above the retry layer, which finds the budget in the call context: the first retry
 //! below uses it, and an inner stack cannot spend its caller's tokens. A budget layer with no retry below moves nothing.
 //!
+//! Where one retry layer alone is to have it, give it to that one:
+//! [`RetryLayerBuilder::budget`](crate::retry::RetryLayerBuilder::budget) costs a call less than a layer does.
+//!
 //! # What moves the balance
 //!
 //! - A call that succeeds deposits the ratio, once, however many attempts it took.

@@ -9,6 +9,9 @@
 //! up to 60 s, with 3 probes. There is no key until a key layer is named, and naming it states that the server honours
 //! keys.
 //!
+//! Between these the preset has fewer services than layers: breaker and call deadline are one ([`GuardedService`]), and the
+//! retry holds the budget itself. What they do is the same.
+//!
 //! # When to use
 //!
 //! For each dependency, one stack: its budget and its breaker are shared by all services made from it. Make it once,
