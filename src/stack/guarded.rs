@@ -75,29 +75,20 @@ impl<S, P> GuardedService<S, P> {
             Err(remaining) => (Permit::NONE, Some(BreakerOpen::new(remaining))),
         };
         let end = self.end.begin_slowly();
-        if refused.is_none() && !end.has_passed() {
+        let inner = if refused.is_none() && !end.has_passed() {
             let _hidden = HiddenBreaker::enter();
-            let scope = end.called();
-            let called = self.inner.call(request);
-            drop(scope);
-            let extra = Extra::of(self.watch.clone());
-            return GuardedFuture {
-                inner: Some(called),
-                permit,
-                policy: self.policy.clone(),
-                attempt,
-                end,
-                extra,
-                request: PhantomData,
-            };
-        }
-        self.inner.release();
+            let _scope = end.called();
+            Some(self.inner.call(request))
+        } else {
+            self.inner.release();
+            None
+        };
         let mut extra = Extra::of(self.watch.clone());
         if let Some(refused) = refused {
             extra.get_or_insert_with(Extra::default).refused = Some(refused);
         }
         GuardedFuture {
-            inner: None,
+            inner,
             permit,
             policy: self.policy.clone(),
             attempt,
@@ -212,8 +203,9 @@ where
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.as_mut().project();
+        // Also where nothing was called: an attempt of an earlier call is none of this one's.
+        context::clear_signals();
         if let Some(inner) = this.inner.as_pin_mut() {
-            context::clear_signals();
             let polled = {
                 let _permit = PermitScope::enter(this.permit);
                 let _deadline = this.end.polled();
