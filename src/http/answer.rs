@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::http::{HeaderMap, StatusCode};
+use ::http::{HeaderMap, Response, StatusCode};
 
 use super::policy::Rules;
 use super::retry_after;
@@ -13,6 +13,15 @@ use crate::verdict::{Hint, Verdict};
 const SHOULD_RETRY: [&str; 2] = ["x-should-retry", "stripe-should-retry"];
 
 impl Rules {
+    /// Whether a response is a success, as one look at it tells: no status has a meaning of its own, and nothing is noted
+    /// beside the response.
+    #[inline]
+    pub(super) fn is_plain_success<B>(&self, response: &Response<B>) -> bool {
+        response.status().as_u16() < 400
+            && self.statuses.is_empty()
+            && response.extensions().is_empty()
+    }
+
     pub(super) fn of_head(
         &self,
         attempt: Attempt,

@@ -1,5 +1,6 @@
 use ::http::{Extensions, HeaderMap, HeaderName, Method, Request};
 
+use super::policy::Rules;
 use super::retry_after;
 use crate::effect::Effect;
 
@@ -16,6 +17,9 @@ pub(crate) trait Head {
 
     /// The effect that the request itself is marked with.
     fn marked(&self) -> Option<Effect>;
+
+    /// Whether the request is marked with nothing at all.
+    fn is_unmarked(&self) -> bool;
 }
 
 impl<B> Head for Request<B> {
@@ -33,6 +37,51 @@ impl<B> Head for Request<B> {
 
     fn marked(&self) -> Option<Effect> {
         Extensions::get(self.extensions()).copied()
+    }
+
+    fn is_unmarked(&self) -> bool {
+        self.extensions().is_empty()
+    }
+}
+
+impl Rules {
+    /// What a request does.
+    #[inline]
+    pub(super) fn of_request(&self, request: &impl Head) -> Effect {
+        let effect = by_method(request.method());
+        if effect != Effect::Write && self.methods.is_empty() && request.is_unmarked() {
+            return effect;
+        }
+        self.of_other_request(request, effect)
+    }
+
+    /// The same where there may be more to it than the usual meaning of its method.
+    #[inline(never)]
+    fn of_other_request(&self, request: &impl Head, by_method: Effect) -> Effect {
+        let effect = request.marked().unwrap_or_else(|| {
+            let mut methods = self.methods.iter();
+            let known = methods.find(|(known, _)| known == request.method());
+            known.map_or(by_method, |known| known.1)
+        });
+        if effect == Effect::Write && self.honours_keys && self.has_key(request) {
+            Effect::IdempotentWrite
+        } else {
+            effect
+        }
+    }
+
+    pub(super) fn has_key(&self, request: &impl Head) -> bool {
+        is_given(request.headers(), &self.key_header)
+    }
+}
+
+/// What a method does, as RFC 9110 has it (§9.2).
+#[inline]
+fn by_method(method: &Method) -> Effect {
+    match *method {
+        Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE => Effect::Read,
+        Method::PUT | Method::DELETE => Effect::IdempotentWrite,
+        _ => Effect::Write,
     }
 }
 

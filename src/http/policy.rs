@@ -6,7 +6,6 @@ use std::time::SystemTime;
 
 use ::http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 
-use super::head::{Head, is_given};
 use super::{Dialect, IDEMPOTENCY_KEY, collect_body};
 use crate::attempt::Attempt;
 use crate::effect::Effect;
@@ -34,17 +33,17 @@ use crate::{clock, see};
 /// ```
 #[derive(Clone)]
 pub struct HttpPolicy {
-    rules: Arc<Rules>,
+    pub(super) rules: Arc<Rules>,
 }
 
 #[derive(Clone)]
 pub(super) struct Rules {
     pub(super) statuses: Vec<(StatusCode, Verdict)>,
-    methods: Vec<(Method, Effect)>,
+    pub(super) methods: Vec<(Method, Effect)>,
     pub(super) dialects: Vec<Dialect>,
-    honours_keys: bool,
+    pub(super) honours_keys: bool,
     pub(super) conflict_in_progress: bool,
-    key_header: HeaderName,
+    pub(super) key_header: HeaderName,
     #[cfg(feature = "reqwest")]
     redirects_keep_method: bool,
     sights: Vec<Sight>,
@@ -313,6 +312,7 @@ impl HttpPolicy {
         self.rules.of_head(attempt, status, headers)
     }
 
+    #[inline(never)]
     pub(super) fn classify_outcome<B, E: 'static>(
         &self,
         attempt: Attempt,
@@ -326,32 +326,6 @@ impl HttpPolicy {
             Err(error) => self.of_error(error),
         }
     }
-
-    /// What a request does.
-    pub(super) fn of_request(&self, request: &impl Head) -> Effect {
-        let rules = &self.rules;
-        let method = request.method();
-        let effect = request
-            .marked()
-            .or_else(|| {
-                let known = rules.methods.iter().find(|(known, _)| known == method)?;
-                Some(known.1)
-            })
-            .unwrap_or(match *method {
-                Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE => Effect::Read,
-                Method::PUT | Method::DELETE => Effect::IdempotentWrite,
-                _ => Effect::Write,
-            });
-        if effect == Effect::Write && rules.honours_keys && self.has_key(request.headers()) {
-            Effect::IdempotentWrite
-        } else {
-            effect
-        }
-    }
-
-    pub(super) fn has_key(&self, headers: &HeaderMap) -> bool {
-        is_given(headers, &self.rules.key_header)
-    }
 }
 
 impl Default for HttpPolicy {
@@ -361,16 +335,21 @@ impl Default for HttpPolicy {
 }
 
 impl<A, B, E: 'static> Policy<Request<A>, Response<B>, E> for HttpPolicy {
+    #[inline]
     fn effect(&self, request: &Request<A>) -> Effect {
-        self.of_request(request)
+        self.rules.of_request(request)
     }
 
     fn keyed(&self, request: &Request<A>) -> bool {
-        self.has_key(request.headers())
+        self.rules.has_key(request)
     }
 
+    #[inline]
     fn classify(&self, attempt: &Attempt, outcome: Result<&Response<B>, &E>) -> Verdict {
-        self.classify_outcome(*attempt, outcome)
+        match outcome {
+            Ok(response) if self.rules.is_plain_success(response) => Verdict::Success,
+            outcome => self.classify_outcome(*attempt, outcome),
+        }
     }
 
     /// Puts the report into the response's extensions. A response without one came at the first attempt.

@@ -81,11 +81,11 @@ where
     F: Fn(&Response<B>, Verdict) -> Verdict,
 {
     fn effect(&self, request: &Request<A>) -> Effect {
-        self.policy.of_request(request)
+        self.policy.rules.of_request(request)
     }
 
     fn keyed(&self, request: &Request<A>) -> bool {
-        self.policy.has_key(request.headers())
+        self.policy.rules.has_key(request)
     }
 
     fn classify(&self, attempt: &Attempt, outcome: Result<&Response<B>, &E>) -> Verdict {

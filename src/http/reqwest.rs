@@ -173,15 +173,19 @@ impl Head for ::reqwest::Request {
     fn marked(&self) -> Option<Effect> {
         None
     }
+
+    fn is_unmarked(&self) -> bool {
+        true
+    }
 }
 
 impl<E: 'static> Policy<::reqwest::Request, ::reqwest::Response, E> for HttpPolicy {
     fn effect(&self, request: &::reqwest::Request) -> Effect {
-        self.of_request(request)
+        self.rules.of_request(request)
     }
 
     fn keyed(&self, request: &::reqwest::Request) -> bool {
-        self.has_key(request.headers())
+        self.rules.has_key(request)
     }
 
     fn classify(&self, attempt: &Attempt, outcome: Result<&::reqwest::Response, &E>) -> Verdict {
