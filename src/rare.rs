@@ -81,6 +81,10 @@ impl<T> Rare<T> {
         self.0.as_deref_mut()
     }
 
+    pub(crate) fn take(&mut self) -> Option<T> {
+        self.0.take().map(ManuallyDrop::into_inner)
+    }
+
     pub(crate) fn get_or_insert_with(&mut self, value: impl FnOnce() -> T) -> &mut T {
         self.0.get_or_insert_with(|| ManuallyDrop::new(value()))
     }
@@ -98,7 +102,7 @@ impl<T> Drop for Rare<T> {
 #[cold]
 #[inline(never)]
 fn drop_rarely<T>(rare: &mut Rare<T>) {
-    drop(rare.0.take().map(ManuallyDrop::into_inner));
+    drop(rare.take());
 }
 
 #[cfg(test)]

@@ -51,13 +51,12 @@ impl<S> Ready<S> {
         self.state == State::Ready
     }
 
+    /// The service, for the call that follows. Not a call by itself: a request is moved once more for each function that
+    /// it goes through.
     #[inline]
-    pub(crate) fn call<Req>(&mut self, request: Req) -> S::Future
-    where
-        S: Service<Req>,
-    {
+    pub(crate) fn use_up(&mut self) -> &mut S {
         self.state = State::Idle;
-        self.inner.call(request)
+        &mut self.inner
     }
 
     /// Gives back whatever readiness was taken for a call that is not made.

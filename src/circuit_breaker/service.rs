@@ -152,7 +152,7 @@ where
     P: Policy<Req, S::Response, S::Error> + Clone,
 {
     let attempt = first_attempt(policy, &request);
-    let called = inner.call(request);
+    let called = inner.use_up().call(request);
     CircuitBreakerFuture::admitted(called, permit, policy.clone(), attempt)
 }
 

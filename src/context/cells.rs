@@ -121,6 +121,17 @@ pub(crate) fn mark_expired(expired: Expired) {
     cells(|cells| cells.signals.set(cells.signals.get().with_expired(expired)));
 }
 
+/// Tells the layers above whether a timer for the end of an attempt runs that wakes whoever polls them now. The last
+/// word counts: the retry above hears from its attempt's deadline after whatever runs below that.
+pub(crate) fn set_has_timer(timer: bool) {
+    cells(|cells| cells.signals.set(cells.signals.get().with_timer(timer)));
+}
+
+/// Whether a call that is pending has left such a timer.
+pub(crate) fn has_timer() -> bool {
+    signals().has_timer()
+}
+
 /// Tells the layers above that a call has succeeded at its first attempt, which is all there is to tell.
 #[inline]
 pub(crate) fn publish_success(attempt: Attempt) {

@@ -13,7 +13,7 @@ use crate::clock;
 use crate::deadline::{Deadline, Limit};
 
 /// How far a deadline is from what it counts from, whose time it is, whether a future that is being polled ends the call
-/// at it, and whether it counts from now; in one word.
+/// at it, whether it counts from now, and how far that future has come; in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span(u64);
 
@@ -21,12 +21,26 @@ const OF_ATTEMPT: u64 = 1;
 const WATCHED: u64 = 1 << 1;
 // Only while the service is called and nothing has asked for the time since.
 const FRESH: u64 = 1 << 2;
-// Nanoseconds are above.
-const SHIFT: u32 = 3;
+// Marks are between; nanoseconds are above.
+const SHIFT: u32 = 7;
 const LONGEST: u64 = u64::MAX >> SHIFT;
 
+/// What a future notes of its deadline for itself, where there is room for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Mark {
+    /// A repeat would run into the same instant.
+    Absolute = 1 << 3,
+    /// The deadline had passed before the inner service was called.
+    Passed = 1 << 4,
+    /// The error has been returned.
+    Done = 1 << 5,
+    /// A timer that a layer below has made wakes this future in time.
+    LeansOnBelow = 1 << 6,
+}
+
 impl Span {
-    pub(super) const NONE: Self = Self(0);
+    pub(crate) const NONE: Self = Self(0);
 
     /// No distance at all: the instant is the deadline.
     const fn zero(limit: Limit) -> Self {
@@ -41,7 +55,7 @@ impl Span {
         Self(Self::zero(limit).0 | WATCHED)
     }
 
-    /// The same, so much later. None where that is zero or does not fit, which is above seventy years.
+    /// The same, so much later. None where that is zero or does not fit, which is above four years.
     pub(crate) const fn after(distance: Duration, limit: Limit) -> Option<Self> {
         let Some(seconds) = distance.as_secs().checked_mul(1_000_000_000) else {
             return None;
@@ -62,6 +76,21 @@ impl Span {
 
     pub(super) const fn is_watched(self) -> bool {
         self.0 & WATCHED != 0
+    }
+
+    #[must_use]
+    pub(crate) const fn marked(self, mark: Mark) -> Self {
+        Self(self.0 | mark as u64)
+    }
+
+    pub(crate) const fn has(self, mark: Mark) -> bool {
+        self.0 & mark as u64 != 0
+    }
+
+    /// Whether the deadline is at what it counts from.
+    #[inline]
+    pub(crate) const fn is_zero(self) -> bool {
+        self.0 >> SHIFT == 0
     }
 
     #[inline]
@@ -197,6 +226,30 @@ mod tests {
                 Duration::MAX,
             ] {
                 assert_eq!(Span::after(none, limit), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_mark_changes_no_more_than_itself() {
+        let marks = [Mark::Absolute, Mark::Passed, Mark::Done, Mark::LeansOnBelow];
+        let spans = [Some(Span::NONE), Span::after(SECOND, Limit::Attempt)];
+        for span in spans.map(|span| span.unwrap_or(Span::NONE)) {
+            for mark in marks {
+                let marked = span.marked(mark);
+                assert_eq!(
+                    marks.map(|other| marked.has(other)),
+                    marks.map(|other| other == mark)
+                );
+                assert_eq!(
+                    (marked.distance(), marked.limit()),
+                    (span.distance(), span.limit())
+                );
+                assert_eq!(
+                    (marked.is_watched(), marked.is_fresh()),
+                    (span.is_watched(), false)
+                );
+                assert_eq!(marked.is_zero(), span.is_zero());
             }
         }
     }

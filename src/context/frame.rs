@@ -137,8 +137,8 @@ impl Frame {
     }
 }
 
-/// What travels upwards in one poll: the last attempt of a retry below, whether it left more to read, and a deadline
-/// that has passed.
+/// What travels upwards in one poll: the last attempt of a retry below, whether it left more to read, a deadline that has
+/// passed, and whether a timer runs that will wake the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Signals(u64);
 
@@ -146,6 +146,7 @@ const REPORT: u64 = 1 << 8;
 const EXPIRED: u64 = 1 << 9;
 const EXPIRED_CALLED: u64 = 1 << 10;
 const EXPIRED_ABSOLUTE: u64 = 1 << 11;
+const TIMER: u64 = 1 << 12;
 const ALL_EXPIRED: u64 = EXPIRED | EXPIRED_CALLED | EXPIRED_ABSOLUTE;
 
 impl Signals {
@@ -159,7 +160,7 @@ impl Signals {
 
     /// A call has ended at this attempt, and there is a report of it.
     pub(super) const fn ended(self, attempt: Attempt) -> Self {
-        Self(self.0 & ALL_EXPIRED | attempt.bits() | REPORT)
+        Self(self.0 & (ALL_EXPIRED | TIMER) | attempt.bits() | REPORT)
     }
 
     #[inline]
@@ -169,6 +170,14 @@ impl Signals {
 
     pub(super) const fn has_report(self) -> bool {
         self.0 & REPORT != 0
+    }
+
+    pub(super) const fn has_timer(self) -> bool {
+        self.0 & TIMER != 0
+    }
+
+    pub(super) const fn with_timer(self, timer: bool) -> Self {
+        Self(self.0 & !TIMER | if timer { TIMER } else { 0 })
     }
 
     pub(super) const fn with_expired(self, expired: Expired) -> Self {
@@ -202,7 +211,7 @@ mod tests {
     fn an_attempt_is_where_nothing_else_is() {
         let all = Frame(OWNED | BUDGET | BREAKER | KEY | NESTED | SWAPPED | SHARES);
         assert_eq!(all.0 & Attempt::BITS, 0);
-        assert_eq!((REPORT | ALL_EXPIRED) & (all.0 | Attempt::BITS), 0);
+        assert_eq!((REPORT | ALL_EXPIRED | TIMER) & Attempt::BITS, 0);
         assert_eq!(all.attempt(), None);
         assert_eq!(all.below(LAST).attempt(), Some(LAST));
     }
@@ -243,10 +252,15 @@ mod tests {
             called: false,
             absolute: true,
         };
-        let signals = Signals::NONE.with_expired(expired).ended(LAST);
+        let signals = Signals::NONE.with_timer(true).with_expired(expired);
+        let signals = signals.ended(LAST);
         assert_eq!(signals.attempt(), Some(LAST));
         assert_eq!(signals.expired(), Some(expired));
-        assert!(signals.has_report());
+        assert!(signals.has_report() && signals.has_timer());
+        assert_eq!(
+            signals.with_timer(false),
+            Signals::NONE.with_expired(expired).ended(LAST)
+        );
         assert_eq!(Signals::success(LAST).expired(), None);
         assert!(!Signals::success(LAST).has_report());
     }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{Deadline, DeadlineExceeded, Expired};
 use crate::circuit_breaker::BreakerOpen;
-use crate::context::{self, DeadlineScope, Span};
+use crate::context::{self, DeadlineScope, Mark, Span};
 use crate::error::BoxError;
 use crate::observer::Watch;
 use crate::rare::Rare;
@@ -43,71 +43,99 @@ pin_project! {
 }
 
 /// What most calls that are answered at once have no need of.
-#[derive(Default)]
-pub(crate) struct Extra {
-    watch: Option<Arc<Watch>>,
-    timer: Option<Pin<Box<Sleep>>>,
+pub(crate) enum Extra {
+    /// Who is told, as long as there is no timer.
+    Watched(Arc<Watch>),
+    Timed(Pin<Box<Timed>>),
     /// Where a breaker that is one with the deadline has refused the call, until it is said.
-    pub(crate) refused: Option<BreakerOpen>,
+    Refused(Box<BreakerOpen>),
+}
+
+pin_project! {
+    /// The timer of a call that was pending, and who is told when it fires.
+    pub(crate) struct Timed {
+        #[pin]
+        sleep: Sleep,
+        watch: Option<Arc<Watch>>,
+    }
 }
 
 impl Extra {
     #[inline(always)]
     pub(crate) fn of(watch: Option<Arc<Watch>>) -> Rare<Self> {
-        Rare::new(watch.map(|watch| Self {
-            watch: Some(watch),
-            ..Self::default()
-        }))
+        Rare::new(watch.map(Self::Watched))
+    }
+
+    pub(crate) fn refused(refused: BreakerOpen) -> Rare<Self> {
+        Rare::new(Some(Self::Refused(Box::new(refused))))
+    }
+
+    /// The refusal, where there is one that has not been said.
+    pub(crate) fn take_refused(extra: &mut Rare<Self>) -> Option<Box<BreakerOpen>> {
+        if !matches!(extra.as_ref(), Some(Self::Refused(_))) {
+            return None;
+        }
+        match extra.take() {
+            Some(Self::Refused(refused)) => Some(refused),
+            _ => None,
+        }
+    }
+
+    fn timed(at: Instant, watch: Option<Arc<Watch>>) -> Self {
+        let sleep = sleep_until(at);
+        Self::Timed(Box::pin(Timed { sleep, watch }))
+    }
+
+    /// Whether there is a timer that has not fired.
+    fn is_running(&mut self, cx: &mut Context<'_>) -> bool {
+        match self {
+            Self::Timed(timed) => timed.as_mut().project().sleep.poll(cx).is_pending(),
+            Self::Watched(_) | Self::Refused(_) => false,
+        }
+    }
+
+    fn watch(&self) -> Option<&Watch> {
+        match self {
+            Self::Watched(watch) => Some(watch),
+            Self::Timed(timed) => timed.watch.as_deref(),
+            Self::Refused(_) => None,
+        }
     }
 }
 
 /// When a call ends, and how far it has come.
 #[derive(Clone, Copy)]
 pub(crate) struct Ending {
-    // What the deadline counts from, and how far it is from there.
+    // What the deadline counts from.
     start: Option<Instant>,
+    // How far it is from there, and in its marks, how far the call has come: with none of them the inner future is
+    // polled, and the timer once that was pending.
     span: Span,
-    // Whether a repeat would run into the same instant.
-    absolute: bool,
-    phase: Phase,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// The inner future is polled, and the timer once that was pending.
-    Called,
-    /// The deadline had passed before the inner service was called.
-    Passed,
-    /// The error has been returned.
-    Done,
 }
 
 impl Ending {
     #[inline(always)]
-    pub(super) const fn new(start: Option<Instant>, span: Span, absolute: bool) -> Self {
-        Self {
-            start,
-            span,
-            absolute,
-            phase: Phase::Called,
-        }
+    pub(super) const fn new(start: Instant, span: Span) -> Self {
+        Self::at(Some(start), span)
     }
 
-    /// The deadline had passed before anything was called.
-    pub(super) const fn passed(self) -> Self {
-        Self {
-            phase: Phase::Passed,
-            ..self
-        }
+    pub(super) const fn at(start: Option<Instant>, span: Span) -> Self {
+        Self { start, span }
     }
 
     /// Nothing is left to say.
     pub(crate) const fn finish(&mut self) {
-        self.phase = Phase::Done;
+        self.span = self.span.marked(Mark::Done);
     }
 
-    pub(crate) fn has_passed(&self) -> bool {
-        self.phase == Phase::Passed
+    pub(crate) const fn has_passed(&self) -> bool {
+        self.span.has(Mark::Passed)
+    }
+
+    /// Whether a timer below wakes whoever polls this call in time: it fires at the deadline of an attempt, which is
+    /// never later than that of the call.
+    pub(crate) fn leans_on_below(&self) -> bool {
+        self.span.has(Mark::LeansOnBelow) && context::has_timer()
     }
 
     /// While the inner service is called.
@@ -164,6 +192,7 @@ where
             }
             // One timer serves the call's deadline and the attempts under it, and the layer that set the deadline knows
             // what has failed before.
+            context::set_has_timer(false);
             if scope.was_watched(this.end.deadline()) {
                 return Poll::Pending;
             }
@@ -184,23 +213,31 @@ impl Ending {
         cx: &mut Context<'_>,
     ) -> Poll<BoxError> {
         let limit = self.span.limit();
-        let error = match (self.phase, self.deadline().instant()) {
-            (Phase::Called, Some(at)) => {
-                let extra = extra.get_or_insert_with(Extra::default);
-                let timer = extra.timer.get_or_insert_with(|| Box::pin(sleep_until(at)));
-                ready!(timer.as_mut().poll(cx));
-                DeadlineExceeded::new(limit, context::published())
+        let error = if self.span.has(Mark::Done) {
+            return Poll::Pending;
+        } else if self.has_passed() {
+            DeadlineExceeded::before_call(limit)
+        } else {
+            let Some(at) = self.deadline().instant() else {
+                return Poll::Pending;
+            };
+            let timer = extra.get_or_insert_with(|| Extra::timed(at, None));
+            if let Extra::Watched(watch) = timer {
+                *timer = Extra::timed(at, Some(Arc::clone(watch)));
             }
-            (Phase::Passed, _) => DeadlineExceeded::before_call(limit),
-            (Phase::Called, None) | (Phase::Done, _) => return Poll::Pending,
+            if timer.is_running(cx) {
+                context::set_has_timer(true);
+                return Poll::Pending;
+            }
+            DeadlineExceeded::new(limit, context::published())
         };
-        self.phase = Phase::Done;
-        if let Some(watch) = extra.as_ref().and_then(|extra| extra.watch.as_ref()) {
+        self.finish();
+        if let Some(watch) = extra.as_ref().and_then(Extra::watch) {
             watch.tell(|observer, dependency| observer.deadline_exceeded(dependency, &error));
         }
         context::mark_expired(Expired {
             called: !error.is_before_call(),
-            absolute: self.absolute,
+            absolute: self.span.has(Mark::Absolute),
         });
         Poll::Ready(error.into())
     }

@@ -6,7 +6,7 @@ use tower_layer::Layer;
 use super::service::DeadlineService;
 use super::{Deadline, Limit};
 use crate::clock;
-use crate::context::Span;
+use crate::context::{Mark, Span};
 use crate::observer::{Observer, Watch};
 
 /// Ends a call or an attempt at a deadline. See the [module](crate::deadline).
@@ -28,7 +28,7 @@ pub struct DeadlineLayer {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum End {
+pub(super) enum End {
     /// After a span above zero.
     Soon(Span),
     /// After what is no such span: nothing, a hundred years.
@@ -115,8 +115,52 @@ impl DeadlineLayer {
 
 impl DeadlineLayer {
     /// What a service of this layer is made of.
-    pub(crate) fn parts(&self) -> (End, Option<Arc<Watch>>) {
-        (self.end, self.watch.clone())
+    pub(crate) fn rule(&self) -> Rule {
+        let span = match self.end {
+            End::Soon(span) => span,
+            _ => Span::NONE,
+        };
+        let more = (span.is_zero() || self.watch.is_some()).then(|| {
+            Arc::new(More {
+                end: self.end,
+                watch: self.watch.clone(),
+            })
+        });
+        Rule { span, more }
+    }
+}
+
+/// What a service knows of the ends of its calls. It is kept with the request that a retry keeps, and so is small.
+#[derive(Debug, Clone)]
+pub(crate) struct Rule {
+    // How much later than their beginning, which is all there is to most of them; otherwise zero.
+    pub(super) span: Span,
+    more: Option<Arc<More>>,
+}
+
+#[derive(Debug)]
+struct More {
+    end: End,
+    watch: Option<Arc<Watch>>,
+}
+
+impl Rule {
+    /// The same for a future that may lean on the timer of a layer below.
+    pub(crate) fn leaning_on_below(mut self) -> Self {
+        self.span = self.span.marked(Mark::LeansOnBelow);
+        self
+    }
+
+    pub(super) fn end(&self) -> End {
+        self.more
+            .as_ref()
+            .map_or(End::Soon(self.span), |more| more.end)
+    }
+
+    /// Who is told of a deadline that has passed.
+    #[inline(always)]
+    pub(crate) fn watch(&self) -> Option<Arc<Watch>> {
+        self.more.as_ref().and_then(|more| more.watch.clone())
     }
 }
 
@@ -124,7 +168,6 @@ impl<S> Layer<S> for DeadlineLayer {
     type Service = DeadlineService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let (end, watch) = self.parts();
-        DeadlineService::new(inner, end, watch)
+        DeadlineService::new(inner, self.rule())
     }
 }

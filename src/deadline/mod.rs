@@ -86,5 +86,5 @@ pub(crate) use future::{Ending, Extra};
 pub use instant::Deadline;
 pub(crate) use instant::{Expired, Limit};
 pub use layer::DeadlineLayer;
-pub(crate) use layer::End;
+pub(crate) use layer::Rule;
 pub use service::DeadlineService;

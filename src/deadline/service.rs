@@ -1,4 +1,3 @@
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::time::Instant;
@@ -6,11 +5,10 @@ use tower_service::Service;
 
 use super::Deadline;
 use super::future::{DeadlineFuture, Ending};
-use super::layer::End;
+use super::layer::{End, Rule};
 use crate::clock;
-use crate::context::{self, Span};
+use crate::context::{self, Mark, Span};
 use crate::error::BoxError;
-use crate::observer::Watch;
 use crate::ready::Ready;
 
 /// Ends a call or an attempt at a deadline. See the [module](crate::deadline).
@@ -30,16 +28,14 @@ use crate::ready::Ready;
 #[derive(Debug, Clone)]
 pub struct DeadlineService<S> {
     inner: Ready<S>,
-    end: End,
-    watch: Option<Arc<Watch>>,
+    rule: Rule,
 }
 
 impl<S> DeadlineService<S> {
-    pub(super) fn new(inner: S, end: End, watch: Option<Arc<Watch>>) -> Self {
+    pub(super) fn new(inner: S, rule: Rule) -> Self {
         Self {
             inner: Ready::new(inner),
-            end,
-            watch,
+            rule,
         }
     }
 }
@@ -60,14 +56,14 @@ where
 
     #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
-        let Some(end) = self.end.begin() else {
+        let Some(end) = self.rule.begin() else {
             return self.call_slowly(request);
         };
         // As below: a function for both would move the request, and then the future, once more.
         let scope = end.called();
-        let called = self.inner.call(request);
+        let called = self.inner.use_up().call(request);
         drop(scope);
-        DeadlineFuture::called(called, end, self.watch.clone())
+        DeadlineFuture::called(called, end, self.rule.watch())
     }
 }
 
@@ -77,27 +73,27 @@ impl<S> DeadlineService<S> {
     where
         S: Service<Req> + Clone,
     {
-        let end = self.end.begin_slowly();
+        let end = self.rule.begin_slowly();
         if end.has_passed() {
             // The call is over before it has begun.
             self.inner.release();
-            return DeadlineFuture::passed(end, self.watch.clone());
+            return DeadlineFuture::passed(end, self.rule.watch());
         }
         let scope = end.called();
-        let called = self.inner.call(request);
+        let called = self.inner.use_up().call(request);
         drop(scope);
-        DeadlineFuture::called(called, end, self.watch.clone())
+        DeadlineFuture::called(called, end, self.rule.watch())
     }
 }
 
-impl End {
+impl Rule {
     /// How a call that begins now ends, where the limit of this layer ends it.
     #[inline(always)]
     pub(crate) fn begin(&self) -> Option<Ending> {
-        let Self::Soon(span) = *self else {
+        if self.span.is_zero() {
             return None;
-        };
-        context::start_of(span).map(|start| Ending::new(Some(start), span, false))
+        }
+        context::start_of(self.span).map(|start| Ending::new(start, self.span))
     }
 
     /// The same where it may be the deadline around that ends it, or one that does not count from the call, or where it
@@ -107,25 +103,32 @@ impl End {
         let now = clock::now();
         let (deadline, absolute) = self.narrowed(context::deadline(), now);
         let at = deadline.instant();
-        let end = Ending::new(at, Span::at(deadline.limit()), absolute);
-        if at.is_some_and(|at| at <= now) {
-            end.passed()
-        } else {
-            end
+        let passed = at.is_some_and(|at| at <= now);
+        let mut span = Span::at(deadline.limit());
+        for (mark, holds) in [
+            (Mark::Absolute, absolute),
+            (Mark::Passed, passed),
+            (Mark::LeansOnBelow, self.span.has(Mark::LeansOnBelow)),
+        ] {
+            if holds {
+                span = span.marked(mark);
+            }
         }
+        Ending::at(at, span)
     }
 
     /// The nearer of the two, and whether the next attempt would run into the same instant: through a layer that counts
     /// from the call it gets a deadline of its own.
     fn narrowed(&self, outer: Deadline, now: Instant) -> (Deadline, bool) {
-        let own = match *self {
-            Self::Soon(span) => span.from(Some(now)),
-            Self::After(limit, whose) => Deadline::of(clock::sum(now, limit), whose),
-            Self::Never(whose) => Deadline::of(None, whose),
-            Self::At(own) => own,
+        let end = self.end();
+        let own = match end {
+            End::Soon(span) => span.from(Some(now)),
+            End::After(limit, whose) => Deadline::of(clock::sum(now, limit), whose),
+            End::Never(whose) => Deadline::of(None, whose),
+            End::At(own) => own,
         };
         let deadline = Deadline::narrowed_by(outer, own);
         let is_outer = outer.instant().is_some() && deadline == outer;
-        (deadline, is_outer || matches!(self, Self::At(_)))
+        (deadline, is_outer || matches!(end, End::At(_)))
     }
 }

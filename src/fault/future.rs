@@ -118,7 +118,7 @@ where
                             request,
                             loses,
                         }) => {
-                            let inner = service.call(request);
+                            let inner = service.use_up().call(request);
                             this.state.set(State::Calling { inner, loses });
                         }
                         None => this.state.set(State::Silent),

@@ -50,7 +50,7 @@ where
 
     fn call(&mut self, request: Req) -> Self::Future {
         let Some(window) = self.shared.meets() else {
-            return FaultFuture::calling(self.inner.call(request), false);
+            return FaultFuture::calling(self.inner.use_up().call(request), false);
         };
         let latency = window.latency_of();
         let loses = match window.kind() {
@@ -66,7 +66,7 @@ where
             }
         };
         if latency.is_zero() {
-            return FaultFuture::calling(self.inner.call(request), loses);
+            return FaultFuture::calling(self.inner.use_up().call(request), loses);
         }
         // The instance that is ready waits with its request; its clone takes its place.
         let clone = self.inner.clone();

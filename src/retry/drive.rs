@@ -25,7 +25,8 @@ const FAILURES_A_POLL: u32 = 32;
 pub(super) struct Call<'a, Req, S: Service<Req>, P, R, D: Release<S::Response>> {
     pub(super) attempt: Pin<&'a mut Option<S::Future>>,
     pub(super) between: Pin<&'a mut Between<D::Future>>,
-    pub(super) spare: &'a mut Option<(Req, S)>,
+    pub(super) copy: &'a mut Option<Req>,
+    pub(super) spare: &'a mut Option<S>,
     pub(super) config: &'a Config<P, R, D>,
     pub(super) progress: &'a mut Progress,
 }
@@ -62,6 +63,10 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Result<S::Response, S::Error>> {
         let outcome = self.drive(&mut scope, cx);
+        if self.attempt.is_none() {
+            // Whatever runs between two attempts, or a service that is not ready, may have left one of its own.
+            context::set_has_timer(false);
+        }
         if outcome.is_pending() && !matches!(*self.between, Between::Done) {
             self.progress.publish_so_far(self.attempt.is_some());
         }
@@ -107,7 +112,7 @@ where
                         self.stopped(scope);
                         return Poll::Pending;
                     }
-                    let Some((_, service)) = self.spare else {
+                    let Some(service) = self.spare else {
                         return Poll::Pending;
                     };
                     if let Err(error) = ready!(service.poll_ready(cx)) {
@@ -139,7 +144,7 @@ where
         }
         let mut stop = None;
         if verdict.is_retryable() {
-            let copy = self.spare.as_ref().map(|(copy, _)| copy);
+            let copy = self.copy.as_ref();
             let replayable = || copy.is_none_or(|copy| config.replay.is_replayable(copy));
             match progress.decide(settings, verdict, scope, replayable) {
                 Ok(planned) => {
@@ -190,7 +195,7 @@ where
 
     /// Starts the next attempt, which spends its token. The last one that is possible takes the request itself.
     fn start(&mut self, scope: &mut AttemptScope<'_>) {
-        let Some((request, mut service)) = self.spare.take() else {
+        let (Some(request), Some(mut service)) = (self.copy.take(), self.spare.take()) else {
             return;
         };
         let token = self.progress.pause().and_then(|pause| pause.token.take());
@@ -205,7 +210,8 @@ where
         }
         progress.tell_started(&config.settings);
         let attempt = service.call(request);
-        *self.spare = copy.map(|copy| (copy, service));
+        *self.copy = copy;
+        *self.spare = self.copy.is_some().then_some(service);
         self.between.set(Between::Nothing);
         self.attempt.set(Some(attempt));
     }

@@ -44,7 +44,8 @@ pin_project! {
         #[pin]
         between: Between<D::Future>,
         // What the next attempt is made of: none where no retry can be made.
-        spare: Option<(Req, S)>,
+        copy: Option<Req>,
+        spare: Option<S>,
         config: Arc<Config<P, R, D>>,
         progress: Progress,
         below: Below,
@@ -85,9 +86,9 @@ where
     D: Release<S::Response>,
 {
     #[inline(always)]
-    pub(super) const fn attempting(
+    pub(super) fn attempting(
         attempt: S::Future,
-        spare: Option<(Req, S)>,
+        (copy, spare): (Option<Req>, Option<S>),
         config: Arc<Config<P, R, D>>,
         progress: Progress,
         below: Below,
@@ -95,6 +96,7 @@ where
         Self {
             attempt: Some(attempt),
             between: Between::Nothing,
+            copy,
             spare,
             config,
             progress,
@@ -120,6 +122,7 @@ where
             return Call {
                 attempt: this.attempt,
                 between: this.between,
+                copy: this.copy,
                 spare: this.spare,
                 config: this.config,
                 progress: this.progress,
@@ -140,6 +143,7 @@ where
         Call {
             attempt: this.attempt,
             between: this.between,
+            copy: this.copy,
             spare: this.spare,
             config: this.config,
             progress: this.progress,

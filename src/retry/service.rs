@@ -60,18 +60,20 @@ where
         if !outer.is_plain() || !self.config.settings.is_plain() {
             return self.call_slowly(outer, attempt, true, request);
         }
-        let Some(copy) = self.config.replay.replay(&request) else {
+        // Stays where it is made until it is in the future: a large request is dear to move.
+        let copy = self.config.replay.replay(&request);
+        if copy.is_none() {
             return self.call_slowly(outer, attempt, false, request);
-        };
+        }
         // The instance that is ready makes the first attempt; its clone is polled ready before each of the others.
-        let spare = Some((copy, self.inner.clone()));
+        let spare = Some(self.inner.clone());
         let progress = Progress::begin(outer, attempt);
         let scope = CallScope::begin(outer, Frame::below_plain(attempt));
         let inner = self.inner.call(request);
         let below = scope.below();
         match scope.end() {
-            None => self.attempting(inner, spare, progress, below),
-            Some(scope) => self.attempting_with_minted(inner, spare, progress, scope),
+            None => self.attempting(inner, (copy, spare), progress, below),
+            Some(scope) => self.attempting_with_minted(inner, (copy, spare), progress, scope),
         }
     }
 }
@@ -95,11 +97,11 @@ impl<S, P, R, D> RetryService<S, P, R, D> {
         let (progress, below, copy) = Progress::begin_slowly(settings, outer, attempt, || {
             may_copy.then(|| replay.replay(&request)).flatten()
         });
-        let spare = copy.map(|copy| (copy, self.inner.clone()));
+        let spare = copy.is_some().then(|| self.inner.clone());
         let (scope, key) = CallScope::begin_slowly(outer, below);
         tell_attempt(settings, attempt);
         let inner = self.inner.call(request);
-        self.attempting(inner, spare, progress, scope.end_slowly(key))
+        self.attempting(inner, (copy, spare), progress, scope.end_slowly(key))
     }
 
     /// A key layer below has minted a key in the call: the attempts share it.
@@ -107,7 +109,7 @@ impl<S, P, R, D> RetryService<S, P, R, D> {
     fn attempting_with_minted<Req>(
         &self,
         inner: S::Future,
-        spare: Option<(Req, S)>,
+        (copy, spare): (Option<Req>, Option<S>),
         progress: Progress,
         scope: CallScope,
     ) -> RetryFuture<S, P, R, Req, D>
@@ -115,14 +117,19 @@ impl<S, P, R, D> RetryService<S, P, R, D> {
         S: Service<Req>,
         D: Release<S::Response>,
     {
-        self.attempting(inner, spare, progress, scope.end_slowly(SharedKey::NONE))
+        self.attempting(
+            inner,
+            (copy, spare),
+            progress,
+            scope.end_slowly(SharedKey::NONE),
+        )
     }
 
     #[inline(always)]
     fn attempting<Req>(
         &self,
         inner: S::Future,
-        spare: Option<(Req, S)>,
+        (copy, spare): (Option<Req>, Option<S>),
         progress: Progress,
         below: Below,
     ) -> RetryFuture<S, P, R, Req, D>
@@ -130,7 +137,8 @@ impl<S, P, R, D> RetryService<S, P, R, D> {
         S: Service<Req>,
         D: Release<S::Response>,
     {
-        RetryFuture::attempting(inner, spare, Arc::clone(&self.config), progress, below)
+        let config = Arc::clone(&self.config);
+        RetryFuture::attempting(inner, (copy, spare), config, progress, below)
     }
 }
 

@@ -353,6 +353,7 @@ impl<P, K: KeyLayer, R, D> StackBuilder<P, K, R, D> {
         Ok(Stack {
             breaker: CircuitBreakerLayer::maybe(breaker, self.policy),
             call,
+            one_timer: key.is_transparent(),
             key,
             retry: retry.build()?,
             attempt,

@@ -2,7 +2,6 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
@@ -13,9 +12,8 @@ use crate::circuit_breaker::{
     BreakerOpen, CircuitBreaker, Permit, admit, admit_plainly, poll_ready, settle,
 };
 use crate::context::{self, HiddenBreaker, PermitScope};
-use crate::deadline::{End, Ending, Extra};
+use crate::deadline::{Ending, Extra, Rule};
 use crate::error::BoxError;
-use crate::observer::Watch;
 use crate::policy::{Policy, first_attempt};
 use crate::rare::Rare;
 use crate::ready::Ready;
@@ -42,22 +40,20 @@ pub struct GuardedService<S, P> {
     inner: Ready<S>,
     breaker: Option<CircuitBreaker>,
     policy: P,
-    end: End,
-    watch: Option<Arc<Watch>>,
+    rule: Rule,
 }
 
 impl<S, P> GuardedService<S, P> {
     pub(super) fn new(
         inner: S,
         (breaker, policy): (Option<CircuitBreaker>, P),
-        (end, watch): (End, Option<Arc<Watch>>),
+        rule: Rule,
     ) -> Self {
         Self {
             inner: Ready::new(inner),
             breaker,
             policy,
-            end,
-            watch,
+            rule,
         }
     }
 
@@ -74,19 +70,19 @@ impl<S, P> GuardedService<S, P> {
             Ok(permit) => (permit, None),
             Err(remaining) => (Permit::NONE, Some(BreakerOpen::new(remaining))),
         };
-        let end = self.end.begin_slowly();
+        let end = self.rule.begin_slowly();
         let inner = if refused.is_none() && !end.has_passed() {
             let _hidden = HiddenBreaker::enter();
             let _scope = end.called();
-            Some(self.inner.call(request))
+            Some(self.inner.use_up().call(request))
         } else {
             self.inner.release();
             None
         };
-        let mut extra = Extra::of(self.watch.clone());
-        if let Some(refused) = refused {
-            extra.get_or_insert_with(Extra::default).refused = Some(refused);
-        }
+        let extra = match refused {
+            Some(refused) => Extra::refused(refused),
+            None => Extra::of(self.rule.watch()),
+        };
         GuardedFuture {
             inner,
             permit,
@@ -119,13 +115,13 @@ where
         let Some(permit) = admit_plainly(self.breaker.as_ref(), &self.inner) else {
             return self.call_slowly(request);
         };
-        let Some(end) = self.end.begin() else {
+        let Some(end) = self.rule.begin() else {
             return self.call_slowly(request);
         };
         // As above: a function for both would move the request, and then the future, once more.
         let attempt = first_attempt(&self.policy, &request);
         let scope = end.called();
-        let called = self.inner.call(request);
+        let called = self.inner.use_up().call(request);
         drop(scope);
         GuardedFuture {
             inner: Some(called),
@@ -133,7 +129,7 @@ where
             policy: self.policy.clone(),
             attempt,
             end,
-            extra: Extra::of(self.watch.clone()),
+            extra: Extra::of(self.rule.watch()),
             request: PhantomData,
         }
     }
@@ -146,8 +142,7 @@ impl<S: Clone, P: Clone> Clone for GuardedService<S, P> {
             inner: self.inner.clone(),
             breaker: self.breaker.clone(),
             policy: self.policy.clone(),
-            end: self.end,
-            watch: self.watch.clone(),
+            rule: self.rule.clone(),
         }
     }
 }
@@ -235,14 +230,16 @@ impl<F, P, Req> GuardedFuture<F, P, Req> {
             let remaining = this.permit.remaining();
             this.inner.set(None);
             *this.permit = Permit::NONE;
-            Some(BreakerOpen::new(remaining))
+            Some(Box::new(BreakerOpen::new(remaining)))
         } else {
-            let extra = this.extra.as_mut();
-            extra.and_then(|extra| extra.refused.take())
+            Extra::take_refused(this.extra)
         };
         if let Some(refused) = refused {
             this.end.finish();
-            return Poll::Ready(Err(refused.into()));
+            return Poll::Ready(Err(refused));
+        }
+        if this.end.leans_on_below() {
+            return Poll::Pending;
         }
         let error = {
             let _permit = PermitScope::enter(this.permit);

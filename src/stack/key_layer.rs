@@ -51,6 +51,22 @@ pub trait KeyLayer: Sized {
         let _ = (dependency, observer);
         self
     }
+
+    /// Whether the future of its service is no more than the future of the service below: each poll of the one is a
+    /// poll of the other with the same waker, and the outcome is handed on as it is. By default no.
+    ///
+    /// The deadline of the call then makes no timer as long as the one of an attempt runs, because that one ends sooner
+    /// and wakes the same task. A layer that says so, and then polls the service below in another task, lets calls
+    /// outlive their deadlines.
+    ///
+    /// ```
+    /// use tower_composure::stack::{KeyLayer, NoKey};
+    ///
+    /// assert!(NoKey.is_transparent());
+    /// ```
+    fn is_transparent(&self) -> bool {
+        false
+    }
 }
 
 /// No key layer.
@@ -65,7 +81,11 @@ pub trait KeyLayer: Sized {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoKey;
 
-impl KeyLayer for NoKey {}
+impl KeyLayer for NoKey {
+    fn is_transparent(&self) -> bool {
+        true
+    }
+}
 
 impl<S> Layer<S> for NoKey {
     type Service = S;
@@ -79,5 +99,9 @@ impl<S> Layer<S> for NoKey {
 impl<M: Clone> KeyLayer for crate::idempotency_key::IdempotencyKeyLayer<M> {
     fn observed(self, dependency: Arc<str>, observer: Arc<dyn Observer>) -> Self {
         self.observer(dependency, observer)
+    }
+
+    fn is_transparent(&self) -> bool {
+        true
     }
 }

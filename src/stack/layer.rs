@@ -25,6 +25,8 @@ use crate::retry::{CloneRequest, DropResponse, RetryLayer, RetryService, RetrySw
 pub struct Stack<P, K = NoKey, R = CloneRequest, D = DropResponse> {
     pub(super) breaker: CircuitBreakerLayer<P>,
     pub(super) call: DeadlineLayer,
+    // Whether the call's deadline may lean on the timer of an attempt.
+    pub(super) one_timer: bool,
     pub(super) key: K,
     pub(super) retry: RetryLayer<P, R, D>,
     pub(super) attempt: DeadlineLayer,
@@ -88,7 +90,11 @@ where
         let attempt = self.attempt.layer(inner);
         let retrying = self.retry.layer(attempt);
         let keyed = self.key.layer(retrying);
-        GuardedService::new(keyed, self.breaker.parts(), self.call.parts())
+        let mut rule = self.call.rule();
+        if self.one_timer {
+            rule = rule.leaning_on_below();
+        }
+        GuardedService::new(keyed, self.breaker.parts(), rule)
     }
 }
 
@@ -97,6 +103,7 @@ impl<P: Clone, K: Clone, R, D> Clone for Stack<P, K, R, D> {
         Self {
             breaker: self.breaker.clone(),
             call: self.call.clone(),
+            one_timer: self.one_timer,
             key: self.key.clone(),
             retry: self.retry.clone(),
             attempt: self.attempt.clone(),

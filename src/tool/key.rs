@@ -180,6 +180,10 @@ impl KeyLayer for ToolKeyLayer {
     fn observed(self, dependency: Arc<str>, observer: Arc<dyn Observer>) -> Self {
         self.observer(dependency, observer)
     }
+
+    fn is_transparent(&self) -> bool {
+        true
+    }
 }
 
 impl Default for ToolKeyLayer {

@@ -63,7 +63,7 @@ where
         let key = call.key.or_else(IdempotencyKey::current);
         let state = if let Some(request) = request::of(&self.plan, call.args, key.as_ref()) {
             State::Called {
-                inner: self.inner.call(request),
+                inner: self.inner.use_up().call(request),
             }
         } else {
             self.inner.release();

@@ -80,6 +80,6 @@ where
                 return DeadlineHeaderFuture::passed(deadline);
             }
         }
-        DeadlineHeaderFuture::called(self.inner.call(request), deadline)
+        DeadlineHeaderFuture::called(self.inner.use_up().call(request), deadline)
     }
 }
