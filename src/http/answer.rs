@@ -55,9 +55,11 @@ impl Rules {
             return verdict.with_hint(Some(Hint::never()));
         }
         let wait = wait.or_else(|| {
-            let dialects = self.dialects.iter();
-            let waits = dialects.filter_map(|dialect| dialect.delay(verdict, headers, &wall));
-            waits.max()
+            let mut longest = None;
+            for dialect in &self.dialects {
+                longest = longest.max(dialect.delay(verdict, headers, &wall));
+            }
+            longest
         });
         let once = verdict.hint().is_some_and(Hint::is_once);
         verdict.with_hint(wait.map(|wait| {
@@ -89,11 +91,13 @@ fn may_be_lifted(verdict: Verdict, status: StatusCode) -> bool {
 /// What the server says of a retry, where it does. One `false` is enough.
 fn should_retry(headers: &HeaderMap) -> Option<bool> {
     let mut said = None;
-    for value in SHOULD_RETRY.iter().flat_map(|name| headers.get_all(*name)) {
-        match retry_after::text(value.as_bytes()) {
-            Some("false") => return Some(false),
-            Some("true") => said = Some(true),
-            _ => {}
+    for name in SHOULD_RETRY {
+        for value in headers.get_all(name) {
+            match retry_after::text(value.as_bytes()) {
+                Some("false") => return Some(false),
+                Some("true") => said = Some(true),
+                _ => {}
+            }
         }
     }
     said

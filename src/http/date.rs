@@ -13,13 +13,14 @@ use ::http::header::DATE;
 
 /// When the response was made: by its own `Date`, so that a wrong clock of ours does not matter, else by the wall
 /// clock. Of several the earliest, so that a wait counted from it is not too short.
-pub(super) fn present(headers: &HeaderMap, wall: &impl Fn() -> SystemTime) -> SystemTime {
-    headers
-        .get_all(DATE)
-        .iter()
-        .filter_map(|date| parse(date.to_str().ok()?, wall))
-        .min()
-        .unwrap_or_else(wall)
+pub(super) fn present(headers: &HeaderMap, wall: &dyn Fn() -> SystemTime) -> SystemTime {
+    let mut earliest: Option<SystemTime> = None;
+    for date in headers.get_all(DATE) {
+        if let Some(date) = date.to_str().ok().and_then(|date| parse(date, wall)) {
+            earliest = Some(earliest.map_or(date, |earliest| earliest.min(date)));
+        }
+    }
+    earliest.unwrap_or_else(wall)
 }
 
 /// Any of the three forms that a recipient must accept.
@@ -27,7 +28,7 @@ pub(super) fn present(headers: &HeaderMap, wall: &impl Fn() -> SystemTime) -> Sy
 /// httpdate does the calendar; a weekday that does not fit its date is malformed. It is helped in two places: the
 /// two-digit year of the RFC 850 form slides with the present, where httpdate's is fixed; and second 60 is legal
 /// grammar, where httpdate refuses it.
-pub(super) fn parse(text: &str, now: &impl Fn() -> SystemTime) -> Option<SystemTime> {
+pub(super) fn parse(text: &str, now: &dyn Fn() -> SystemTime) -> Option<SystemTime> {
     let unfolded = unfold_year(text, now);
     let text = unfolded.as_deref().unwrap_or(text);
     let Some(leap) = leap_second(text) else {
@@ -39,12 +40,12 @@ pub(super) fn parse(text: &str, now: &impl Fn() -> SystemTime) -> Option<SystemT
 
 /// The date one second earlier, where it is at second 60 of the last minute of a day.
 fn leap_second(text: &str) -> Option<String> {
-    text.contains(" 23:59:60 ")
-        .then(|| text.replacen(" 23:59:60 ", " 23:59:59 ", 1))
+    let (date, zone) = text.split_once(" 23:59:60 ")?;
+    Some(format!("{date} 23:59:59 {zone}"))
 }
 
 /// `Thursday, 01-Jan-26 00:02:00 GMT` with four digits in its year: the one that is at most 50 years ahead.
-fn unfold_year(text: &str, now: &impl Fn() -> SystemTime) -> Option<String> {
+fn unfold_year(text: &str, now: &dyn Fn() -> SystemTime) -> Option<String> {
     let (weekday, rest) = text.split_once(", ")?;
     let (date, time) = rest.split_once(' ')?;
     let mut parts = date.splitn(3, '-');
@@ -65,9 +66,9 @@ fn unfold_year(text: &str, now: &impl Fn() -> SystemTime) -> Option<String> {
     if !full.contains(&weekday) {
         return None;
     }
-    let folded: u32 = year.parse().ok()?;
+    let folded: u64 = year.parse().ok()?;
     let now = representable(now())?;
-    let this_year: u32 = httpdate::fmt_http_date(now).get(12..16)?.parse().ok()?;
+    let this_year: u64 = httpdate::fmt_http_date(now).get(12..16)?.parse().ok()?;
     let latest = this_year.saturating_add(50);
     let back = latest.saturating_sub(folded).checked_rem(100)?;
     let year = latest.saturating_sub(back);

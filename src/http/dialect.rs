@@ -61,7 +61,7 @@ impl Dialect {
         &self,
         verdict: Verdict,
         headers: &HeaderMap,
-        wall: &impl Fn() -> SystemTime,
+        wall: &dyn Fn() -> SystemTime,
     ) -> Option<Duration> {
         let throttled = matches!(verdict, Verdict::Throttled { .. });
         let number = |name, unit| {

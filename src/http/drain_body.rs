@@ -127,12 +127,11 @@ impl<B: Body> Release<Response<B>> for DrainBody {
 
 /// Whether the server closes the connection after this response (RFC 9112 §9.6).
 fn is_closing(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|option| option.trim().eq_ignore_ascii_case("close"))
+    headers.get_all(CONNECTION).iter().any(|value| {
+        let text = value.to_str().unwrap_or_default();
+        let mut options = text.as_bytes().split(|byte| *byte == b',');
+        options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
+    })
 }
 
 pin_project! {

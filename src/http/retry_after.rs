@@ -29,14 +29,17 @@ pub(super) enum Unit {
 /// and RFC 9110 does not say what several of them mean: the longest valid one is waited for, since the shortest could
 /// be an early retry. What is malformed is as if it were absent. A date that has passed is a wait of zero, which is not
 /// the same as no hint.
-pub(crate) fn delay(headers: &HeaderMap, wall: &impl Fn() -> SystemTime) -> Option<Duration> {
-    longest_number(headers, &RETRY_AFTER_MS, Unit::Millis).or_else(|| {
-        let now = || date::present(headers, wall);
-        let values = headers.get_all(RETRY_AFTER).iter();
-        values
-            .filter_map(|value| parse(value.as_bytes(), &now))
-            .max()
-    })
+pub(crate) fn delay(headers: &HeaderMap, wall: &dyn Fn() -> SystemTime) -> Option<Duration> {
+    let millis = longest_number(headers, &RETRY_AFTER_MS, Unit::Millis);
+    if millis.is_some() {
+        return millis;
+    }
+    let now = || date::present(headers, wall);
+    let mut longest = None;
+    for value in headers.get_all(RETRY_AFTER) {
+        longest = longest.max(parse(value.as_bytes(), &now));
+    }
+    longest
 }
 
 /// The longest of the numbers in a header.
@@ -45,14 +48,16 @@ pub(super) fn longest_number(
     name: &HeaderName,
     unit: Unit,
 ) -> Option<Duration> {
-    let values = headers.get_all(name).iter();
-    values
-        .filter_map(|value| number(text(value.as_bytes())?, unit))
-        .max()
+    let mut longest = None;
+    for value in headers.get_all(name) {
+        let number = text(value.as_bytes()).and_then(|text| number(text, unit));
+        longest = longest.max(number);
+    }
+    longest
 }
 
 /// One value of `Retry-After`.
-fn parse(value: &[u8], now: &impl Fn() -> SystemTime) -> Option<Duration> {
+fn parse(value: &[u8], now: &dyn Fn() -> SystemTime) -> Option<Duration> {
     let value = text(value)?;
     if value.starts_with(|character: char| character.is_ascii_digit()) {
         return number(value, Unit::Seconds);

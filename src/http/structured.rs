@@ -72,8 +72,8 @@ impl<'a> Input<'a> {
         self.eat(byte).then_some(())
     }
 
-    /// Takes the bytes of a kind.
-    fn skip(&mut self, of: impl Fn(u8) -> bool) -> &'a [u8] {
+    /// Takes the bytes of a kind. By a pointer, so that it is compiled once.
+    fn skip(&mut self, of: fn(u8) -> bool) -> &'a [u8] {
         let end = self.rest.iter().position(|byte| !of(*byte));
         let (taken, rest) = self
             .rest
@@ -137,7 +137,8 @@ impl<'a> Input<'a> {
         let whole = self.skip(|byte| byte.is_ascii_digit());
         if !self.eat(b'.') {
             let in_range = (1..=15).contains(&whole.len());
-            let size: i64 = std::str::from_utf8(whole).ok()?.parse().ok()?;
+            let size: u64 = std::str::from_utf8(whole).ok()?.parse().ok()?;
+            let size = i64::try_from(size).ok()?;
             let signed = if negative { size.checked_neg()? } else { size };
             return in_range.then_some(Value::Integer(signed));
         }
