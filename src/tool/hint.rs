@@ -6,15 +6,14 @@ use serde_json::{Map, Value};
 
 /// The longest wait that an error map asks for.
 pub(super) fn wait(error: &Map<String, Value>) -> Option<Duration> {
-    let details = error.get("details").and_then(Value::as_array);
-    let in_details = details
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_object)
-        .filter_map(delay)
-        .max();
     let after = error.get("retry_after").and_then(seconds);
-    delay(error).max(in_details).max(after)
+    let mut longest = delay(error).max(after);
+    if let Some(Value::Array(details)) = error.get("details") {
+        for detail in details {
+            longest = longest.max(detail.as_object().and_then(delay));
+        }
+    }
+    longest
 }
 
 fn delay(map: &Map<String, Value>) -> Option<Duration> {

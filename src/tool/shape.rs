@@ -124,15 +124,17 @@ impl<'a> Failure<'a> {
 
     /// With a code, a flag and a wait where these maps have them; the longest wait counts, and `false` beats `true`.
     fn of(code: Option<&'a Value>, maps: &[&Map<String, Value>]) -> Self {
-        let flags = || {
-            maps.iter()
-                .filter_map(|map| map.get("retryable")?.as_bool())
-        };
-        Self {
+        let mut failure = Self {
             code: code.and_then(Value::as_str),
-            retryable: flags().min(),
-            wait: maps.iter().filter_map(|map| hint::wait(map)).max(),
+            ..Self::new()
+        };
+        for map in maps {
+            if let Some(flag) = map.get("retryable").and_then(Value::as_bool) {
+                failure.retryable = Some(flag && failure.retryable != Some(false));
+            }
+            failure.wait = failure.wait.max(hint::wait(map));
         }
+        failure
     }
 }
 
