@@ -197,15 +197,12 @@ impl BudgetBuilder {
                 "0 refuses every retry; starting_empty says that this is meant",
             ));
         }
-        let mut costs = [TOKEN; 3];
-        for (cost, (setting, told)) in costs.iter_mut().zip(COSTS.iter().zip(self.costs)) {
-            *cost = thousandths(setting, told)?;
-            if *cost == 0 {
-                return Err(ConfigError::new(setting, "0 would not bound retries"));
-            }
-        }
+        let [throttled, refused, unknown] = self.costs;
+        let throttled = cost("throttled_costs", throttled)?;
+        let refused = cost("refused_costs", refused)?;
+        let unknown = cost("unknown_costs", unknown)?;
         let cap = u64::from(self.burst) * TOKEN;
-        let most = costs.into_iter().max().unwrap_or(TOKEN);
+        let most = throttled.max(refused).max(unknown);
         if self.burst > 0 && most > cap {
             let reason = format!("{} is below a cost of {}", self.burst, tokens(most));
             return Err(ConfigError::new("burst", reason));
@@ -219,7 +216,7 @@ impl BudgetBuilder {
         Ok(Budget::of(
             bucket,
             Terms {
-                costs,
+                costs: [throttled, refused, unknown],
                 observe_only: self.observe_only,
                 name: self.name,
             },
@@ -230,7 +227,6 @@ impl BudgetBuilder {
 const THROTTLED: usize = 0;
 const REFUSED: usize = 1;
 const UNKNOWN: usize = 2;
-const COSTS: [&str; 3] = ["throttled_costs", "refused_costs", "unknown_costs"];
 
 /// What does not change about a budget.
 #[derive(Debug)]
@@ -261,6 +257,13 @@ impl Default for Terms {
             observe_only: false,
             name: "".into(),
         }
+    }
+}
+
+fn cost(setting: &'static str, told: f64) -> Result<u64, ConfigError> {
+    match thousandths(setting, told)? {
+        0 => Err(ConfigError::new(setting, "0 would not bound retries")),
+        cost => Ok(cost),
     }
 }
 
