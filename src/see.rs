@@ -70,20 +70,35 @@ fn known_to_reqwest(_: &dyn Any) -> Option<&(dyn Error + 'static)> {
 }
 
 /// An error and its sources, the outermost first.
-pub(crate) fn chain<'e>(
-    error: &'e (dyn Error + 'static),
-) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |&error| {
+pub(crate) fn chain<'e>(error: &'e (dyn Error + 'static)) -> Chain<'e> {
+    Chain {
+        next: Some(error),
+        left: MAX_DEPTH,
+    }
+}
+
+/// Not a chain of adapters, each of which would be compiled for each type that is looked for.
+pub(crate) struct Chain<'e> {
+    next: Option<&'e (dyn Error + 'static)>,
+    left: usize,
+}
+
+impl<'e> Iterator for Chain<'e> {
+    type Item = &'e (dyn Error + 'static);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let error = self.next.take()?;
         // The source of an io::Error is its payload's source: without this step the payload itself is skipped.
-        match error
+        self.next = match error
             .downcast_ref::<io::Error>()
             .and_then(io::Error::get_ref)
         {
             Some(payload) => Some(payload as _),
             None => error.source(),
-        }
-    })
-    .take(MAX_DEPTH)
+        };
+        Some(error)
+    }
 }
 
 /// The first error of a type in a chain.
