@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use ::http::Response;
 use ::http::response::Parts;
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
 use super::CollectedBody;
@@ -175,16 +175,24 @@ impl<B: Body> Gathering<B> {
 
 /// Makes one frame of all data. The trailers follow it, as they did.
 fn join(frames: &mut VecDeque<Frame<Bytes>>) -> Bytes {
-    let (pieces, length) = data(frames).fold((0_u32, 0_usize), |(pieces, length), data| {
-        (pieces.saturating_add(1), length.saturating_add(data.len()))
-    });
+    let (mut pieces, mut length) = (0_u32, 0_usize);
+    for data in data(frames) {
+        pieces = pieces.saturating_add(1);
+        length = length.saturating_add(data.len());
+    }
     if pieces <= 1 {
         return data(frames).next().cloned().unwrap_or_default();
     }
-    let mut joined = BytesMut::with_capacity(length);
-    data(frames).for_each(|data| joined.put_slice(data));
-    let joined = joined.freeze();
-    frames.retain(Frame::is_trailers);
+    let mut joined = Vec::with_capacity(length);
+    for _ in 0..frames.len() {
+        match frames.pop_front().map(Frame::into_data) {
+            Some(Ok(data)) => joined.extend_from_slice(&data),
+            // Once round, so that it is where it was among the others.
+            Some(Err(trailers)) => frames.push_back(trailers),
+            None => break,
+        }
+    }
+    let joined = Bytes::from(joined);
     frames.push_front(Frame::data(joined.clone()));
     joined
 }
