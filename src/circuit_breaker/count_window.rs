@@ -52,11 +52,10 @@ const FIELD: u64 = 0xffff;
 
 impl CountWindow {
     pub(super) fn new(length: u32, first: Tag) -> Self {
-        let empty = first.before();
         Self {
             counts: AtomicU64::new(pack(first, Sums::EMPTY)),
             cursor: AtomicU64::new(0),
-            ring: (0..length).map(|_| AtomicU64::new(empty.with(0))).collect(),
+            ring: first.before().cells(length, 0),
             healthy: Sums::healthy(length).value(),
         }
     }

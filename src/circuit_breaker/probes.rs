@@ -51,9 +51,7 @@ pub(super) struct Probe(NonZeroU64);
 impl Probes {
     pub(super) fn new(places: u32, first: Tag) -> Self {
         Self {
-            places: (0..places)
-                .map(|_| AtomicU64::new(first.with(FREE)))
-                .collect(),
+            places: first.cells(places, FREE),
             tally: AtomicU64::new(first.with(0)),
         }
     }

@@ -43,6 +43,12 @@ impl Tag {
         }
     }
 
+    /// So many words of this tag.
+    pub(super) fn cells(self, count: u32, value: u64) -> Box<[AtomicU64]> {
+        let word = self.with(value);
+        (0..count).map(|_| AtomicU64::new(word)).collect()
+    }
+
     /// Whether this tag is of a later generation than the other.
     pub(super) const fn is_newer_than(self, other: Self) -> bool {
         let ahead = self.0.wrapping_sub(other.0);
