@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::http::{HeaderMap, Response, StatusCode};
+use ::http::{HeaderMap, HeaderName, Response, StatusCode};
 
 use super::policy::Rules;
 use super::retry_after;
@@ -10,7 +10,10 @@ use crate::attempt::Attempt;
 use crate::verdict::{Hint, Verdict};
 
 /// What servers call the word on whether to retry: some by the first name, Stripe by the second.
-const SHOULD_RETRY: [&str; 2] = ["x-should-retry", "stripe-should-retry"];
+const SHOULD_RETRY: [HeaderName; 2] = [
+    HeaderName::from_static("x-should-retry"),
+    HeaderName::from_static("stripe-should-retry"),
+];
 
 impl Rules {
     /// Whether a response is a success, as one look at it tells: no status has a meaning of its own, and nothing is noted

@@ -9,12 +9,14 @@
 use std::time::{Duration, SystemTime};
 
 use ::http::header::AGE;
-use ::http::{HeaderMap, HeaderName, HeaderValue};
+use ::http::{HeaderMap, HeaderName};
 
 use super::date;
 use super::retry_after::{Unit, longest_number};
 use super::structured::{self, Value};
 use crate::verdict::Verdict;
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// How a server says when a quota comes back, where it does not say `Retry-After`. None is read unless
 /// [`HttpPolicy::dialect`](crate::HttpPolicy::dialect) names it, because `X-RateLimit-Reset: 30` may be a delay, a
@@ -92,10 +94,15 @@ fn rate_limit(headers: &HeaderMap) -> Option<Duration> {
     if headers.contains_key(AGE) {
         return None;
     }
-    let lines = headers.get_all("ratelimit").iter();
-    let lines: Vec<_> = lines.map(HeaderValue::as_bytes).collect();
+    let mut field = Vec::new();
+    for (index, line) in headers.get_all(RATE_LIMIT).iter().enumerate() {
+        if index > 0 {
+            field.extend_from_slice(b", ");
+        }
+        field.extend_from_slice(line.as_bytes());
+    }
     let mut longest = None;
-    structured::strings(&lines.join(&b", "[..]), ["r", "t"], |[left, time]| {
+    structured::strings(&field, ["r", "t"], |[left, time]| {
         let left = seconds(left?)?;
         let time = time.map(seconds);
         if let Some(time) = time {

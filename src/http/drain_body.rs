@@ -127,11 +127,15 @@ impl<B: Body> Release<Response<B>> for DrainBody {
 
 /// Whether the server closes the connection after this response (RFC 9112 §9.6).
 fn is_closing(headers: &HeaderMap) -> bool {
-    headers.get_all(CONNECTION).iter().any(|value| {
+    for value in headers.get_all(CONNECTION) {
         let text = value.to_str().unwrap_or_default();
-        let mut options = text.as_bytes().split(|byte| *byte == b',');
-        options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
-    })
+        for option in text.as_bytes().split(|byte| *byte == b',') {
+            if option.trim_ascii().eq_ignore_ascii_case(b"close") {
+                return true;
+            }
+        }
+    }
+    false
 }
 
 pin_project! {

@@ -153,9 +153,11 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// The shortest of the valid fields of this name.
 fn shortest(headers: &HeaderMap, header: &HeaderName, format: TimeoutFormat) -> Option<Duration> {
-    headers
-        .get_all(header)
-        .iter()
-        .filter_map(|value| format.read(value.as_bytes()))
-        .min()
+    let mut shortest: Option<Duration> = None;
+    for value in headers.get_all(header) {
+        if let Some(time) = format.read(value.as_bytes()) {
+            shortest = Some(shortest.map_or(time, |shortest| shortest.min(time)));
+        }
+    }
+    shortest
 }
