@@ -36,6 +36,13 @@ pub(super) enum Part {
     Argument(String),
 }
 
+impl Plan {
+    pub(super) fn is_in_path(&self, name: &str) -> bool {
+        let mut parts = self.path.iter();
+        parts.any(|part| matches!(part, Part::Argument(argument) if argument == name))
+    }
+}
+
 impl HttpOperation {
     /// A request of this method to this target, in whose path `{name}` stands for an argument.
     ///
@@ -108,7 +115,7 @@ fn parse(target: &str) -> Result<Vec<Part>, ConfigError> {
         }
         plain.push_str(text);
         let authority = plain.split_once("://").map_or("", |(_, after)| after);
-        if !plain.starts_with('/') && !authority.contains('/') {
+        if !plain.starts_with('/') && !authority.as_bytes().contains(&b'/') {
             return Err(wrong("an argument stands before the path"));
         }
         // What stands in for the argument while the target is checked.

@@ -17,15 +17,26 @@ pub(super) fn of(
     args: Map<String, Value>,
     key: Option<&IdempotencyKey>,
 ) -> Option<Request<Vec<u8>>> {
-    let mut left = args;
-    let mut target = path(plan, &mut left)?;
+    let mut args = args;
+    let mut target = path(plan, &args)?;
     let has_body = matches!(plan.method, Method::POST | Method::PUT | Method::PATCH);
     let mut pairs: Vec<(String, Value)> = Vec::new();
-    for name in &plan.query {
-        pairs.extend(left.remove_entry(name));
+    for name in plan.query.iter().filter(|name| !plan.is_in_path(name)) {
+        // It leaves null behind, which makes no pair: a name that is told twice counts once.
+        if let Some(value) = args.get_mut(name) {
+            pairs.push((name.clone(), value.take()));
+        }
     }
-    if !has_body {
-        pairs.extend(std::mem::take(&mut left));
+    let mut left = Map::new();
+    for (name, value) in args {
+        if plan.is_in_path(&name) || plan.query.contains(&name) {
+            continue;
+        }
+        if has_body {
+            left.insert(name, value);
+        } else {
+            pairs.push((name, value));
+        }
     }
     add_query(&mut target, pairs)?;
 
@@ -35,7 +46,8 @@ pub(super) fn of(
         .header(ACCEPT, JSON);
     let body = if has_body {
         request = request.header(CONTENT_TYPE, JSON);
-        serde_json::to_vec(&left).ok()?
+        // `Display`, since a serializer would be compiled anew here.
+        Value::Object(left).to_string().into_bytes()
     } else {
         Vec::new()
     };
@@ -49,25 +61,20 @@ pub(super) fn of(
     request.body(body).ok()
 }
 
-fn path(plan: &Plan, left: &mut Map<String, Value>) -> Option<String> {
+fn path(plan: &Plan, args: &Map<String, Value>) -> Option<String> {
     let mut target = String::new();
-    let mut used = Vec::new();
     for part in &plan.path {
         match part {
             Part::Text(text) => target.push_str(text),
             Part::Argument(name) => {
-                let value = text(left.get(name)?)?;
+                let value = text(args.get(name)?)?;
                 // A dot segment would be another path (RFC 3986 §5.2.4), and an empty one mostly is too.
                 if matches!(value.as_str(), "" | "." | "..") {
                     return None;
                 }
                 encode(&mut target, &value);
-                used.push(name);
             }
         }
-    }
-    for name in used {
-        left.remove(name);
     }
     Some(target)
 }
