@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use ::http::header::{ACCEPT, CONTENT_TYPE};
-use ::http::{HeaderValue, Method, Request};
+use ::http::{HeaderMap, HeaderValue, Method, Request};
 use serde_json::{Map, Value};
 
 use super::layer::{Part, Plan};
@@ -40,12 +40,10 @@ pub(super) fn of(
     }
     add_query(&mut target, pairs)?;
 
-    let mut request = Request::builder()
-        .method(plan.method.clone())
-        .uri(target)
-        .header(ACCEPT, JSON);
+    let mut headers = HeaderMap::new();
+    headers.append(ACCEPT, JSON);
     let body = if has_body {
-        request = request.header(CONTENT_TYPE, JSON);
+        headers.append(CONTENT_TYPE, JSON);
         // `Display`, since a serializer would be compiled anew here.
         Value::Object(left).to_string().into_bytes()
     } else {
@@ -55,10 +53,14 @@ pub(super) fn of(
         if let Some(key) = key {
             let mut value = HeaderValue::from_str(key.as_str()).ok()?;
             value.set_sensitive(true);
-            request = request.header(plan.key_header.clone(), value);
+            headers.append(plan.key_header.clone(), value);
         }
     }
-    request.body(body).ok()
+    let mut request = Request::new(body);
+    *request.method_mut() = plan.method.clone();
+    *request.uri_mut() = target.try_into().ok()?;
+    *request.headers_mut() = headers;
+    Some(request)
 }
 
 fn path(plan: &Plan, args: &Map<String, Value>) -> Option<String> {
