@@ -7,7 +7,7 @@ use composure_benches::cases::GROUPS;
 
 use crate::build_cost;
 use crate::chart;
-use crate::counts::{Counts, STACK_HTTP};
+use crate::counts::{Counts, Goal, STACK_HTTP};
 use crate::machine;
 use crate::parts::{self, Times};
 use crate::tools::{self, Failure};
@@ -28,7 +28,11 @@ pub fn write() -> Result<(), Failure> {
         write!(text, "\n## {title}\n\n{}\n", body.trim_end())?;
         Ok::<_, Failure>(())
     };
-    section("Goals of the counts", &goals(&counts))?;
+    let again = [counts.again()];
+    section(
+        "Goals of the counts",
+        &goals(counts.goals().into_iter().chain(again)),
+    )?;
     for group in &GROUPS {
         section(group.title, &table(&counts, group.cases)?)?;
     }
@@ -37,23 +41,34 @@ pub fn write() -> Result<(), Failure> {
         &over_clone(&counts),
     )?;
     section("Time of a call", &times.table()?)?;
-    section("Ours to theirs, by time", &times.ratios()?)?;
+    section(
+        "Ours to theirs, by time",
+        &format!("{}\n{}", times.ratios()?, goals(times.goals())),
+    )?;
+    let (in_flight, in_flight_goals) = parts::in_flight()?;
     section(
         "100,000 calls in flight, held for 100 ms",
-        &parts::in_flight()?,
+        &format!("{in_flight}\n{}", goals(in_flight_goals)),
     )?;
     section("Contention", &parts::contention()?)?;
     section("A deploy, 200 sessions, 30 s of 503", &parts::storm()?)?;
-    section("Compiling", &parts::build(&build_cost::measure()?)?)?;
+    let build = build_cost::measure()?;
+    section(
+        "Compiling",
+        &format!(
+            "{}\n{}",
+            parts::build(&build)?,
+            goals(parts::build_goals(&build))
+        ),
+    )?;
     fs::write(tools::package().join(RESULTS), text)?;
     fs::write(tools::package().join(CHART), chart::svg(&counts)?)?;
     Ok(())
 }
 
-fn goals(counts: &Counts) -> String {
-    let goals = counts.goals();
+fn goals(goals: impl IntoIterator<Item = Goal>) -> String {
     goals
-        .iter()
+        .into_iter()
         .map(|goal| format!("- {}\n", goal.line()))
         .collect()
 }

@@ -7,6 +7,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::build_cost::BuildCost;
+use crate::counts::Goal;
 use crate::tools::{self, Failure, cargo};
 
 /// Median nanoseconds a call, by case, from criterion.
@@ -75,15 +76,26 @@ impl Times {
             ("http_stack", "http_tower_stack"),
             ("http_stack", "http_resilience_stack"),
         ] {
-            let ratio = self.get(ours) / self.get(theirs);
+            let ratio = self.ratio(ours, theirs);
             writeln!(text, "| {ours} | {theirs} | {ratio:.2} |")?;
         }
         Ok(text)
     }
+
+    fn ratio(&self, ours: &str, theirs: &str) -> f64 {
+        self.get(ours) / self.get(theirs)
+    }
+
+    pub fn goals(&self) -> [Goal; 2] {
+        [("tower_stack", 0.6), ("resilience_stack", 0.15)].map(|(theirs, most)| {
+            let what = format!("time of stack to {theirs}'s");
+            Goal::at_most(&what, self.ratio("stack", theirs), most, 2)
+        })
+    }
 }
 
 /// A hundred thousand calls that are pending at once.
-pub fn in_flight() -> Result<String, Failure> {
+pub fn in_flight() -> Result<(String, [Goal; 2]), Failure> {
     let lines = tools::run("in_flight", &[])?;
     let rows: Vec<Vec<&str>> = lines
         .lines()
@@ -100,7 +112,24 @@ pub fn in_flight() -> Result<String, Failure> {
         let ratio = wall(row).unwrap_or(f64::NAN) / peer;
         writeln!(text, "| {} | {ratio:.2} |", row.join(" | "))?;
     }
-    Ok(text)
+    let ours = rows.iter().find(|row| row[0] == "stack");
+    let bytes = ours.and_then(|row| row.get(2)?.parse().ok());
+    let time = ours.and_then(|row| wall(row)).unwrap_or(f64::NAN);
+    let goals = [
+        Goal::at_most(
+            "bytes of a call of stack",
+            bytes.unwrap_or(f64::NAN),
+            700.0,
+            0,
+        ),
+        Goal::at_most(
+            "wall time of stack to tower_retry_timeout's",
+            time / peer,
+            1.2,
+            2,
+        ),
+    ];
+    Ok((text, goals))
 }
 
 /// Two threads on one budget or breaker. Its goals come with it.
@@ -156,7 +185,7 @@ pub fn storm() -> Result<String, Failure> {
 /// What a build costs.
 pub fn build(costs: &[BuildCost]) -> Result<String, Failure> {
     let mut text =
-        "| features | crates it depends on | s for those | s for the crate over them |\n"
+        "| features | crates it depends on | CPU s for those | CPU s for the crate over them |\n"
             .to_owned();
     text.push_str("| --- | ---: | ---: | ---: |\n");
     for cost in costs {
@@ -170,4 +199,15 @@ pub fn build(costs: &[BuildCost]) -> Result<String, Failure> {
         )?;
     }
     Ok(text)
+}
+
+pub fn build_goals(costs: &[BuildCost]) -> Option<Goal> {
+    let default = costs.iter().find(|cost| cost.features == "default")?;
+    let seconds = default.of_the_crate.as_secs_f64();
+    Some(Goal::at_most(
+        "CPU s over the dependencies, by default",
+        seconds,
+        5.0,
+        1,
+    ))
 }
