@@ -17,7 +17,7 @@ use crate::verdict::{Hint, Verdict};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// A retry layer above owns this call.
+    /// A retry layer above owns this call; or nobody does, as over a write without a key, and one below has repeated it.
     Nested,
     /// No attempts are left.
     Attempts,

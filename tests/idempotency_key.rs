@@ -121,13 +121,13 @@ async fn case_140_only_methods_that_need_one_get_a_key() {
         assert_eq!(keys(&server)[1], ["mine"]);
     }
     let server = Server::new([Step::Ok(StatusCode::OK)]);
-    let layer = IdempotencyKeyLayer::new().methods([Method::PUT]);
-    layer
-        .layer(server.clone())
-        .oneshot(request(Method::PUT))
-        .await
-        .unwrap();
-    assert_eq!(keys(&server)[0].len(), 1);
+    let layer = IdempotencyKeyLayer::new().methods([Method::PUT, Method::GET]);
+    for method in [Method::PUT, Method::GET, Method::POST, Method::HEAD] {
+        let service = layer.layer(server.clone());
+        service.oneshot(request(method)).await.unwrap();
+    }
+    let keyed: Vec<usize> = keys(&server).iter().map(Vec::len).collect();
+    assert_eq!(keyed, [1, 1, 0, 0]);
 }
 
 #[tokio::test(start_paused = true)]

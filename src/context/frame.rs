@@ -104,6 +104,12 @@ impl Frame {
         self.0 & NESTED != 0
     }
 
+    /// Of what is below a retry: whether the retry itself owns the call.
+    #[inline]
+    pub(crate) const fn is_own(self) -> bool {
+        self.0 & (OWNED | NESTED) == OWNED
+    }
+
     /// The attempt and the owner, without handles.
     pub(super) const fn without_handles(self) -> Self {
         Self(self.0 & (Attempt::BITS | OWNED))

@@ -115,9 +115,32 @@ pub struct IdempotencyKeyLayer<M = RandomKey> {
 pub(super) struct Config<M> {
     pub(super) header: HeaderName,
     pub(super) format: KeyFormat,
-    pub(super) methods: Vec<Method>,
+    pub(super) methods: Methods,
     pub(super) make: M,
     pub(super) watch: Option<Watch>,
+}
+
+/// The methods whose requests get a key.
+#[derive(Clone)]
+pub(super) struct Methods {
+    listed: Vec<Method>,
+    // Mostly none, and then most requests need no look at the list.
+    is_any_safe: bool,
+}
+
+impl Methods {
+    fn new(listed: Vec<Method>) -> Self {
+        let is_any_safe = listed.iter().any(Method::is_safe);
+        Self {
+            listed,
+            is_any_safe,
+        }
+    }
+
+    #[inline]
+    pub(super) fn contains(&self, method: &Method) -> bool {
+        (self.is_any_safe || !method.is_safe()) && self.listed.contains(method)
+    }
 }
 
 impl IdempotencyKeyLayer {
@@ -133,7 +156,7 @@ impl IdempotencyKeyLayer {
         Self::of(Config {
             header: crate::http::IDEMPOTENCY_KEY,
             format: KeyFormat::Raw,
-            methods: vec![Method::POST, Method::PATCH],
+            methods: Methods::new(vec![Method::POST, Method::PATCH]),
             make: RandomKey,
             watch: None,
         })
@@ -204,7 +227,7 @@ impl<M> IdempotencyKeyLayer<M> {
     {
         let config = self.taken();
         Self::of(Config {
-            methods: methods.into_iter().collect(),
+            methods: Methods::new(methods.into_iter().collect()),
             ..config
         })
     }
@@ -289,7 +312,7 @@ impl<M> fmt::Debug for IdempotencyKeyLayer<M> {
         f.debug_struct("IdempotencyKeyLayer")
             .field("header", &self.config.header)
             .field("format", &self.config.format)
-            .field("methods", &self.config.methods)
+            .field("methods", &self.config.methods.listed)
             .finish_non_exhaustive()
     }
 }

@@ -193,6 +193,11 @@ impl Backoff {
         }
     }
 
+    /// Whether there is no wait, whatever is drawn.
+    pub(super) const fn is_none(&self) -> bool {
+        self.base.is_zero() && self.min.is_zero()
+    }
+
     /// The unit of the waits, which is also the least spread over a server's hint.
     pub(super) const fn base(&self) -> Duration {
         self.base

@@ -9,7 +9,7 @@ use tower_service::Service;
 use super::config::Config;
 use super::events::tell_deposited;
 use super::future::{Between, BetweenProj};
-use super::progress::{Planned, Progress};
+use super::progress::{Planned, Progress, earns};
 use super::{Release, Replay};
 use crate::budget::{LentBudget, Withdrawal};
 use crate::context::{self, AttemptScope};
@@ -166,7 +166,7 @@ where
                     stop = Some(reason);
                 }
             }
-        } else if verdict.is_success() && !scope.below().is_nested() {
+        } else if verdict.is_success() && earns(scope.below()) {
             settings.budget(scope, LentBudget::deposit);
             tell_deposited(settings, scope);
         }

@@ -5,7 +5,7 @@
 //! decided, before the wait, the cheapest first, and each answer has its own
 //! [`StopReason`](crate::StopReason):
 //!
-//! 1. no retry layer above owns this call,
+//! 1. no retry layer above owns this call, and over one that nobody owns none below has repeated it already,
 //! 2. attempts are left,
 //! 3. repeating is safe for the request's [`Effect`](crate::Effect),
 //! 4. the request can be replayed,

@@ -167,7 +167,8 @@ impl Progress {
         replayable: impl FnOnce() -> bool,
     ) -> Result<Planned, StopReason> {
         let mode = settings.switch.mode();
-        if scope.below().is_nested() {
+        let below = scope.below();
+        if below.is_nested() || (!below.is_owned() && has_repeated()) {
             return Err(StopReason::Nested);
         }
         self.check_call(settings, verdict, mode, replayable)?;
@@ -221,16 +222,21 @@ impl Progress {
             .failed
             .as_ref()
             .map_or(Duration::ZERO, |failed| failed.last_wait);
-        let draw = || settings.random.draw();
+        let number = self.attempt().number();
+        // Nothing is drawn where there is nothing to spread.
+        let (backoff, random) = if settings.backoff.is_none() && verdict.hint().is_none() {
+            (Duration::ZERO, 0)
+        } else {
+            let draw = || settings.random.draw();
+            (settings.backoff.delay(number, last_wait, draw()), draw())
+        };
         let wait = Wait {
-            backoff: settings
-                .backoff
-                .delay(self.attempt().number(), last_wait, draw()),
+            backoff,
             hint: verdict.hint(),
             base: settings.backoff.base(),
             max_hint: settings.max_hint,
             limited: !settings.is_unlimited(),
-            random: draw(),
+            random,
         };
         wait.check_hint()?;
         if context::expired().is_some_and(|expired| expired.absolute) {
@@ -279,7 +285,7 @@ impl Progress {
     #[inline]
     pub(super) fn succeed(&self, settings: &Settings, scope: &AttemptScope<'_>) {
         scope.succeed_in_breaker(self.attempt.number());
-        if !scope.below().is_nested() {
+        if scope.below().is_own() || earns(scope.below()) {
             settings.budget(scope, LentBudget::deposit);
         }
         context::publish_success(self.attempt);
@@ -304,10 +310,14 @@ impl Progress {
             return None;
         }
         let report = self.report(stop);
-        context::publish(report);
+        // The report of a retry below that has repeated the call says more, and keeps others from doing so.
+        let says_more = stop != Some(StopReason::Nested) || !has_repeated();
+        if says_more {
+            context::publish(report);
+        }
         settings.tell(|observer, dependency| observer.call_finished(dependency, &report));
         self.started = None;
-        self.failed.is_some().then_some(report)
+        (says_more && self.failed.is_some()).then_some(report)
     }
 
     /// A deadline above may end the call in this poll: it learns what has failed so far.
@@ -344,6 +354,21 @@ impl Progress {
             ..plain
         })
     }
+}
+
+/// Whether a success is this retry's to be paid for: that of a call that it owns, or one that nobody owns and that no retry
+/// below has counted in this poll.
+#[cold]
+#[inline(never)]
+pub(super) fn earns(below: Frame) -> bool {
+    below.is_own() || (!below.is_nested() && context::published_attempt().is_none())
+}
+
+/// Whether a retry below has repeated its call in vain, in this poll. Where nobody owns the call, as over a write without a
+/// key, attempts would multiply if this one repeated it too.
+fn has_repeated() -> bool {
+    context::published()
+        .is_some_and(|report| report.attempts() > 1 && !report.verdict().is_success())
 }
 
 /// Copies the request, where a retry is possible at all, and says whether this layer then owns the call: a retry that can

@@ -1,0 +1,91 @@
+//! Retries that are stacked over a write without a key: none of them owns the call, and still they do not multiply.
+#![cfg(not(loom))]
+
+mod support;
+
+use support::Step;
+use support::told::{Said, Told, cases, stops, told};
+use tower::{Layer, ServiceExt, service_fn};
+use tower_composure::{Budget, BudgetLayer, Effect, RetryMode, StopReason, Verdict};
+
+fn refusing() -> Told {
+    Told::new([Step::Err(Said(Verdict::REFUSED))])
+}
+
+fn assert_balance(budget: &Budget, tokens: f64) {
+    assert!((budget.balance() - tokens).abs() < 1e-9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_has_repeated_in_vain_no_other_one_repeats() {
+    for verdict in [Verdict::REFUSED, Verdict::THROTTLED] {
+        let inner = Told::new([Step::Err(Said(verdict))]);
+        let budget = Budget::new(0.0, 20).unwrap();
+        let retry = || cases(told(Effect::Write)).build().unwrap();
+        let two = BudgetLayer::new(budget.clone()).layer(
+            retry().layer(BudgetLayer::new(budget.clone()).layer(retry().layer(inner.clone()))),
+        );
+        assert_eq!(stops(two.clone()).await, (3, Some(StopReason::Attempts)));
+        assert_eq!(inner.calls(), 3);
+        assert_balance(&budget, 18.0);
+        retry().layer(two).oneshot(1).await.unwrap_err();
+        assert_eq!(inner.calls(), 6);
+        assert_balance(&budget, 16.0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_below_has_repeated_is() {
+    let retry = || cases(told(Effect::Write));
+    let once = retry().max_attempts(1).build().unwrap();
+    let off = retry().build().unwrap();
+    off.switch().set(RetryMode::Off);
+    for below in [once, off] {
+        let inner = refusing();
+        let service = retry().build().unwrap().layer(below.layer(inner.clone()));
+        assert_eq!(stops(service).await, (3, Some(StopReason::Attempts)));
+        assert_eq!(inner.calls(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_was_repeated_and_succeeded_is_no_repeat_of_the_whole() {
+    // Looks something up, which takes two attempts, and is refused when it writes.
+    let twice = || [Step::Err(Said(Verdict::UNKNOWN)), Step::Ok(1)];
+    let lookups = Told::new([twice(), twice(), twice()].concat());
+    let lookup = cases(told(Effect::Read))
+        .build()
+        .unwrap()
+        .layer(lookups.clone());
+    let whole = service_fn(move |number: u32| {
+        let lookup = lookup.clone();
+        async move {
+            lookup.oneshot(number).await?;
+            Err::<u32, _>(Said(Verdict::REFUSED))
+        }
+    });
+    let service = cases(told(Effect::Write)).build().unwrap().layer(whole);
+    assert_eq!(stops(service).await, (3, Some(StopReason::Attempts)));
+    assert_eq!(lookups.calls(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_success_is_deposited_once() {
+    let ok = Step::Ok(1);
+    let refused = Step::Err(Said(Verdict::REFUSED));
+    for (steps, after) in [(vec![ok.clone()], 5.5), (vec![refused, ok], 4.5)] {
+        let budget = Budget::new(0.5, 10).unwrap();
+        let taken: Vec<_> = (0..5)
+            .map_while(|_| budget.try_withdraw(Verdict::UNKNOWN))
+            .collect();
+        for token in taken {
+            token.spend();
+        }
+        let retry = || cases(told(Effect::Write)).build().unwrap();
+        let budgeted = BudgetLayer::new(budget.clone());
+        let inside = budgeted.layer(retry().layer(Told::new(steps)));
+        let service = budgeted.layer(retry().layer(inside));
+        assert_eq!(service.oneshot(1).await.unwrap(), 1);
+        assert_balance(&budget, after);
+    }
+}
