@@ -109,6 +109,7 @@ mod tests {
             (u64::MAX, MAX_VALUE),
         ] {
             assert_eq!(Tag::split(tag.with(value)), (tag, kept));
+            assert_eq!(tag.beside(kept), tag.with(value));
         }
     }
 
