@@ -12,7 +12,7 @@ use support::{Script, Step};
 use tokio::time::sleep;
 use tower::{Layer, ServiceExt};
 use tower_composure::{
-    Attempt, Backoff, CallReport, Effect, Jitter, Observer, RetryLayer, Verdict, policy_fn,
+    Attempt, Backoff, CallReport, Effect, Jitter, Observer, Policy, RetryLayer, Verdict, policy_fn,
 };
 
 // The last outcome, and who holds it.
@@ -172,5 +172,42 @@ async fn what_a_retry_below_does_not_know_stays_unknown() {
             (report.verdict(), report.outcome_unknown()),
             (Verdict::Fault, unknown)
         );
+    }
+}
+
+/// Writes the number of attempts into each response that there is a report on.
+struct Reporting;
+
+impl Policy<u32, u32, &'static str> for Reporting {
+    fn effect(&self, _: &u32) -> Effect {
+        Effect::Read
+    }
+
+    fn classify(&self, _: &Attempt, outcome: Result<&u32, &&'static str>) -> Verdict {
+        outcome.map_or(Verdict::UNKNOWN, |_| Verdict::Success)
+    }
+
+    fn report(&self, response: &mut u32, report: &CallReport) {
+        *response = report.attempts();
+    }
+}
+
+struct Silent;
+
+impl Observer for Silent {}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_success_has_no_report_on_it_also_where_somebody_watches() {
+    for watched in [false, true] {
+        let report = async |steps: Vec<_>| {
+            let mut retry = cases(Reporting);
+            if watched {
+                retry = retry.observer(Arc::new(Silent));
+            }
+            let service = retry.build().unwrap().layer(Inner::new(steps));
+            service.oneshot(1).await.unwrap()
+        };
+        assert_eq!(report(vec![Step::Ok(200)]).await, 200);
+        assert_eq!(report(vec![Step::Err("503"), Step::Ok(200)]).await, 2);
     }
 }

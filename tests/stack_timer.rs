@@ -114,6 +114,10 @@ where
 #[tokio::test(start_paused = true)]
 async fn a_timer_that_wakes_another_task_is_not_leant_on() {
     assert!(NoKey.is_transparent() && !LeavingLayer.is_transparent());
+    #[cfg(feature = "http")]
+    assert!(tower_composure::IdempotencyKeyLayer::new().is_transparent());
+    #[cfg(feature = "tool")]
+    assert!(tower_composure::tool::ToolKeyLayer::new().is_transparent());
     let script = hanging();
     let stack = builder().idempotency_key(LeavingLayer).build().unwrap();
     let call = stack.layer(script.clone()).oneshot(1);
