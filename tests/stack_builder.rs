@@ -117,6 +117,14 @@ async fn a_stack_and_its_service_can_be_named() {
     assert_eq!(service.call(1).await.unwrap(), Verdict::Success);
 }
 
+#[cfg(feature = "tool")]
+#[test]
+fn the_key_layer_of_a_tool_needs_no_second_timer() {
+    use tower_composure::stack::KeyLayer;
+
+    assert!(tower_composure::ToolKeyLayer::new().is_transparent());
+}
+
 #[cfg(feature = "http")]
 mod keys {
     use http::{HeaderMap, Request, Response, StatusCode};
