@@ -1,20 +1,15 @@
 //! Retries that are stacked over a write without a key: none of them owns the call, and still they do not multiply.
 #![cfg(not(loom))]
 
+#[path = "support/says.rs"]
+mod says;
 mod support;
 
+use says::assert_balance;
 use support::Step;
 use support::told::{Said, Told, cases, stops, told};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_composure::{Budget, BudgetLayer, Effect, RetryMode, StopReason, Verdict};
-
-fn refusing() -> Told {
-    Told::new([Step::Err(Said(Verdict::REFUSED))])
-}
-
-fn assert_balance(budget: &Budget, tokens: f64) {
-    assert!((budget.balance() - tokens).abs() < 1e-9);
-}
 
 #[tokio::test(start_paused = true)]
 async fn what_one_has_repeated_in_vain_no_other_one_repeats() {
@@ -41,7 +36,7 @@ async fn what_nobody_below_has_repeated_is() {
     let off = retry().build().unwrap();
     off.switch().set(RetryMode::Off);
     for below in [once, off] {
-        let inner = refusing();
+        let inner = Told::new([Step::Err(Said(Verdict::REFUSED))]);
         let service = retry().build().unwrap().layer(below.layer(inner.clone()));
         assert_eq!(stops(service).await, (3, Some(StopReason::Attempts)));
         assert_eq!(inner.calls(), 3);
@@ -74,13 +69,10 @@ async fn a_success_is_deposited_once() {
     let ok = Step::Ok(1);
     let refused = Step::Err(Said(Verdict::REFUSED));
     for (steps, after) in [(vec![ok.clone()], 5.5), (vec![refused, ok], 4.5)] {
-        let budget = Budget::new(0.5, 10).unwrap();
-        let taken: Vec<_> = (0..5)
-            .map_while(|_| budget.try_withdraw(Verdict::UNKNOWN))
-            .collect();
-        for token in taken {
-            token.spend();
-        }
+        let budget = Budget::builder().ratio(0.5).burst(10).starting_empty();
+        let budget = budget.build().unwrap();
+        // Five tokens.
+        (0..10).for_each(|_| budget.deposit());
         let retry = || cases(told(Effect::Write)).build().unwrap();
         let budgeted = BudgetLayer::new(budget.clone());
         let inside = budgeted.layer(retry().layer(Told::new(steps)));

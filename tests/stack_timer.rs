@@ -116,8 +116,6 @@ async fn a_timer_that_wakes_another_task_is_not_leant_on() {
     assert!(NoKey.is_transparent() && !LeavingLayer.is_transparent());
     #[cfg(feature = "http")]
     assert!(tower_composure::IdempotencyKeyLayer::new().is_transparent());
-    #[cfg(feature = "tool")]
-    assert!(tower_composure::tool::ToolKeyLayer::new().is_transparent());
     let script = hanging();
     let stack = builder().idempotency_key(LeavingLayer).build().unwrap();
     let call = stack.layer(script.clone()).oneshot(1);

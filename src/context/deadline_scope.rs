@@ -83,6 +83,11 @@ impl Span {
         Self(self.0 | mark as u64)
     }
 
+    #[must_use]
+    pub(crate) const fn marked_if(self, holds: bool, mark: Mark) -> Self {
+        if holds { self.marked(mark) } else { self }
+    }
+
     pub(crate) const fn has(self, mark: Mark) -> bool {
         self.0 & mark as u64 != 0
     }

@@ -72,12 +72,12 @@ impl Extra {
 
     /// The refusal, where there is one that has not been said.
     pub(crate) fn take_refused(extra: &mut Rare<Self>) -> Option<Box<BreakerOpen>> {
-        if !matches!(extra.as_ref(), Some(Self::Refused(_))) {
-            return None;
-        }
         match extra.take() {
             Some(Self::Refused(refused)) => Some(refused),
-            _ => None,
+            other => {
+                *extra = Rare::new(other);
+                None
+            }
         }
     }
 
@@ -115,11 +115,7 @@ pub(crate) struct Ending {
 
 impl Ending {
     #[inline(always)]
-    pub(super) const fn new(start: Instant, span: Span) -> Self {
-        Self::at(Some(start), span)
-    }
-
-    pub(super) const fn at(start: Option<Instant>, span: Span) -> Self {
+    pub(super) const fn new(start: Option<Instant>, span: Span) -> Self {
         Self { start, span }
     }
 

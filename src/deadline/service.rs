@@ -93,7 +93,7 @@ impl Rule {
         if self.span.is_zero() {
             return None;
         }
-        context::start_of(self.span).map(|start| Ending::new(start, self.span))
+        context::start_of(self.span).map(|start| Ending::new(Some(start), self.span))
     }
 
     /// The same where it may be the deadline around that ends it, or one that does not count from the call, or where it
@@ -104,17 +104,12 @@ impl Rule {
         let (deadline, absolute) = self.narrowed(context::deadline(), now);
         let at = deadline.instant();
         let passed = at.is_some_and(|at| at <= now);
-        let mut span = Span::at(deadline.limit());
-        for (mark, holds) in [
-            (Mark::Absolute, absolute),
-            (Mark::Passed, passed),
-            (Mark::LeansOnBelow, self.span.has(Mark::LeansOnBelow)),
-        ] {
-            if holds {
-                span = span.marked(mark);
-            }
-        }
-        Ending::at(at, span)
+        let leans = self.span.has(Mark::LeansOnBelow);
+        let span = Span::at(deadline.limit())
+            .marked_if(absolute, Mark::Absolute)
+            .marked_if(passed, Mark::Passed)
+            .marked_if(leans, Mark::LeansOnBelow);
+        Ending::new(at, span)
     }
 
     /// The nearer of the two, and whether the next attempt would run into the same instant: through a layer that counts

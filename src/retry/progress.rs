@@ -285,7 +285,7 @@ impl Progress {
     #[inline]
     pub(super) fn succeed(&self, settings: &Settings, scope: &AttemptScope<'_>) {
         scope.succeed_in_breaker(self.attempt.number());
-        if scope.below().is_own() || earns(scope.below()) {
+        if earns(scope.below()) {
             settings.budget(scope, LentBudget::deposit);
         }
         context::publish_success(self.attempt);
@@ -358,10 +358,15 @@ impl Progress {
 
 /// Whether a success is this retry's to be paid for: that of a call that it owns, or one that nobody owns and that no retry
 /// below has counted in this poll.
+#[inline]
+pub(super) fn earns(below: Frame) -> bool {
+    below.is_own() || earns_unowned(below)
+}
+
 #[cold]
 #[inline(never)]
-pub(super) fn earns(below: Frame) -> bool {
-    below.is_own() || (!below.is_nested() && context::published_attempt().is_none())
+fn earns_unowned(below: Frame) -> bool {
+    !below.is_nested() && context::published_attempt().is_none()
 }
 
 /// Whether a retry below has repeated its call in vain, in this poll. Where nobody owns the call, as over a write without a
