@@ -118,41 +118,32 @@ impl Counts {
     pub fn goals(&self) -> Vec<Goal> {
         let cases = GROUPS.iter().flat_map(|group| group.cases);
         let bounded = cases.filter_map(|(name, most)| Some((*name, (*most)?)));
-        let instructions = bounded.map(|(name, most)| Goal {
-            what: format!("instructions of {name}"),
-            figure: self.instructions(name).to_string(),
-            goal: format!("at most {most}"),
-            met: self.instructions(name) <= most,
-        });
+        let bounded = bounded.chain([(STACK_HTTP, STACK_HTTP_AT_MOST)]);
+        let instructions = bounded.map(|(name, most)| self.instructions_at_most(name, name, most));
         let allocations = OURS.into_iter().map(|name| Goal {
             what: format!("allocations of {name}"),
             figure: self.allocations(name).to_string(),
             goal: "0".to_owned(),
             met: self.allocations(name) == 0.0,
         });
-        let over_clone = Goal {
-            what: format!("instructions of {STACK_HTTP}"),
-            figure: self.instructions(STACK_HTTP).to_string(),
-            goal: format!("at most {STACK_HTTP_AT_MOST}"),
-            met: self.instructions(STACK_HTTP) <= STACK_HTTP_AT_MOST,
-        };
-        instructions
-            .chain([over_clone])
-            .chain(allocations)
-            .collect()
+        instructions.chain(allocations).collect()
+    }
+
+    fn instructions_at_most(&self, name: &str, of: &str, most: u64) -> Goal {
+        Goal {
+            what: format!("instructions of {of}"),
+            figure: self.instructions(name).to_string(),
+            goal: format!("at most {most}"),
+            met: self.instructions(name) <= most,
+        }
     }
 
     /// One failure, then success, against the best of the peers that have a budget too. The whole report says how far it is
     /// from that; `--check` does not ask for it.
     pub fn again(&self) -> Goal {
+        let of = "again_retry, to again_tower_retry_budget's";
         let most = self.instructions("again_tower_retry_budget") * 11 / 10;
-        let figure = self.instructions("again_retry");
-        Goal {
-            what: "instructions of again_retry, to again_tower_retry_budget's".to_owned(),
-            figure: figure.to_string(),
-            goal: format!("at most {most}"),
-            met: figure <= most,
-        }
+        self.instructions_at_most("again_retry", of, most)
     }
 }
 
