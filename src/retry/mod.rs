@@ -111,6 +111,7 @@ mod drive;
 mod events;
 mod future;
 mod layer;
+mod ownership;
 mod progress;
 mod release;
 mod replay;

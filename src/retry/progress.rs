@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::RetryMode;
 use super::config::Settings;
 use super::drive::Pause;
+use super::ownership::{earns, has_repeated};
 use super::wait::Wait;
 use crate::attempt::Attempt;
 use crate::budget::{LentBudget, Withdrawal};
@@ -354,26 +355,6 @@ impl Progress {
             ..plain
         })
     }
-}
-
-/// Whether a success is this retry's to be paid for: that of a call that it owns, or one that nobody owns and that no retry
-/// below has counted in this poll.
-#[inline]
-pub(super) fn earns(below: Frame) -> bool {
-    below.is_own() || earns_unowned(below)
-}
-
-#[cold]
-#[inline(never)]
-fn earns_unowned(below: Frame) -> bool {
-    !below.is_nested() && context::published_attempt().is_none()
-}
-
-/// Whether a retry below has repeated its call in vain, in this poll. Where nobody owns the call, as over a write without a
-/// key, attempts would multiply if this one repeated it too.
-fn has_repeated() -> bool {
-    context::published()
-        .is_some_and(|report| report.attempts() > 1 && !report.verdict().is_success())
 }
 
 /// Copies the request, where a retry is possible at all, and says whether this layer then owns the call: a retry that can
