@@ -32,11 +32,13 @@ pub(crate) fn error<E: 'static>(error: &E) -> Option<&(dyn Error + 'static)> {
         .or_else(|| known_to_reqwest(any))
 }
 
+#[inline]
 fn known<T: Error + 'static>(any: &dyn Any) -> Option<&(dyn Error + 'static)> {
     any.downcast_ref::<T>().map(|error| error as _)
 }
 
 #[cfg(feature = "http")]
+#[inline]
 fn known_to_http(any: &dyn Any) -> Option<&(dyn Error + 'static)> {
     known::<hyper_util::client::legacy::Error>(any)
         .or_else(|| known::<hyper::Error>(any))
@@ -45,26 +47,31 @@ fn known_to_http(any: &dyn Any) -> Option<&(dyn Error + 'static)> {
 }
 
 #[cfg(feature = "http2")]
+#[inline]
 fn known_to_http2(any: &dyn Any) -> Option<&(dyn Error + 'static)> {
     known::<h2::Error>(any)
 }
 
 #[cfg(all(feature = "http", not(feature = "http2")))]
+#[inline]
 fn known_to_http2(_: &dyn Any) -> Option<&(dyn Error + 'static)> {
     None
 }
 
 #[cfg(not(feature = "http"))]
+#[inline]
 fn known_to_http(_: &dyn Any) -> Option<&(dyn Error + 'static)> {
     None
 }
 
 #[cfg(feature = "reqwest")]
+#[inline]
 fn known_to_reqwest(any: &dyn Any) -> Option<&(dyn Error + 'static)> {
     known::<reqwest::Error>(any)
 }
 
 #[cfg(not(feature = "reqwest"))]
+#[inline]
 fn known_to_reqwest(_: &dyn Any) -> Option<&(dyn Error + 'static)> {
     None
 }

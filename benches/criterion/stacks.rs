@@ -1,32 +1,13 @@
-//! Time of a call that succeeds at once, of the stacks side by side.
+//! Time of a call that is ready at once, of the stacks side by side.
 
 use std::time::Duration;
 
 use composure_benches::call;
-use composure_benches::cases::{self, Run};
+use composure_benches::cases::{self, Run, TIMED};
 use criterion::{
     BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime,
 };
 use tower::Service;
-
-const CASES: [&str; 16] = [
-    "bare",
-    "stack",
-    "tower_stack",
-    "resilience_stack",
-    "seatbelt_stack",
-    "budget_retry",
-    "tower_retry_budget",
-    "circuit_breaker",
-    "recloser",
-    "resilience_breaker",
-    "seatbelt_breaker",
-    "http_clone",
-    "http_stack",
-    "http_tower_stack",
-    "http_resilience_stack",
-    "again_stack",
-];
 
 struct Timed<'a, 'b> {
     group: &'a mut BenchmarkGroup<'b, WallTime>,
@@ -55,7 +36,7 @@ fn stacks(criterion: &mut Criterion) {
     group.sample_size(50);
     group.warm_up_time(Duration::from_millis(300));
     group.measurement_time(Duration::from_secs(2));
-    for name in CASES {
+    for name in TIMED {
         let group = &mut group;
         cases::run(name, &mut Timed { group, name });
     }

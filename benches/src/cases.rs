@@ -77,6 +77,29 @@ pub const GROUPS: [Group; 3] = [
     },
 ];
 
+/// The cases that are timed, in the order of their table.
+pub const TIMED: [&str; 19] = [
+    "bare",
+    "stack",
+    "tower_stack",
+    "resilience_stack",
+    "seatbelt_stack",
+    "budget_retry",
+    "tower_retry_budget",
+    "circuit_breaker",
+    "recloser",
+    "resilience_breaker",
+    "seatbelt_breaker",
+    "http_clone",
+    "http_stack",
+    "http_tower_stack",
+    "http_resilience_stack",
+    "again_retry",
+    "again_tower_retry_budget",
+    "again_stack",
+    "again_tower_stack",
+];
+
 /// Runs a case. In a runtime with timers.
 ///
 /// # Panics

@@ -1,16 +1,16 @@
-//! A call that succeeds at once allocates nothing.
+//! A call that succeeds at once allocates nothing, and neither does a retry at once.
 
 use std::alloc::System;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use composure_benches::{Bare, Never, call};
+use composure_benches::{Bare, FailsFirst, Never, call};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tower::{Layer, Service};
 use tower_composure::{
-    Budget, BudgetLayer, CircuitBreaker, CircuitBreakerLayer, DeadlineLayer, Effect, RetryLayer,
-    Stack,
+    Backoff, Budget, BudgetLayer, CircuitBreaker, CircuitBreakerLayer, DeadlineLayer, Effect,
+    RetryLayer, Stack,
 };
 
 #[global_allocator]
@@ -87,5 +87,13 @@ fn no_layer_allocates_where_the_service_is_ready_at_once() {
         allocations(Stack::builder(Effect::Read).build().unwrap().layer(Bare)),
         0,
         "stack"
+    );
+    let at_once = RetryLayer::builder(Effect::Read).backoff(Backoff::none());
+    let at_once = at_once.build().unwrap().layer(FailsFirst::new());
+    let earning = Budget::new(1.0, 20).unwrap();
+    assert_eq!(
+        allocations(BudgetLayer::new(earning).layer(at_once)),
+        0,
+        "a retry at once"
     );
 }

@@ -46,6 +46,7 @@ impl Bucket {
     }
 
     /// Takes an amount, or nothing at all.
+    #[inline]
     pub(super) fn withdraw(&self, amount: u64, now: impl FnOnce() -> u64) -> bool {
         if self.trickle != 0 {
             self.credit(now());

@@ -29,6 +29,7 @@ impl Shared {
     }
 
     /// What was taken for a retry after this verdict, if it could be.
+    #[inline]
     fn withdraw(&self, after: Verdict) -> Option<u64> {
         let cost = self.terms.cost(after);
         if self.bucket.withdraw(cost, || self.now()) {
@@ -100,6 +101,16 @@ pub struct Withdrawal {
 }
 
 impl Withdrawal {
+    pub(crate) const NOTHING: Self = Self {
+        lane: None,
+        amount: 0,
+    };
+
+    #[inline]
+    pub(crate) const fn is_nothing(&self) -> bool {
+        self.lane.is_none()
+    }
+
     /// The retry has started: the tokens are gone.
     ///
     /// ```

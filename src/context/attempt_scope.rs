@@ -160,11 +160,22 @@ impl<'a> AttemptScope<'a> {
         self.below.frame
     }
 
+    /// What is in scope around, with what was put there below.
+    #[inline]
+    fn collected(&mut self) -> Frame {
+        if frame().has(Frame::KEY_OR_SWAPPED) {
+            collect_key(self.outer, self.below)
+        } else {
+            self.outer
+        }
+    }
+
     /// The next attempt begins, and takes its keys from where the first one began.
+    #[inline]
     pub(crate) fn next(&mut self, below: Frame) {
         clear_signals();
         forget_now();
-        self.outer = collect_key(self.outer, self.below);
+        self.outer = self.collected();
         self.below.frame = below;
         self.below.key.rewind();
         self.below.note_key();
@@ -175,6 +186,7 @@ impl<'a> AttemptScope<'a> {
     }
 
     /// The retry that makes the attempt owns the call.
+    #[inline]
     pub(crate) fn own(&mut self) {
         self.below.frame = self.below.frame.owned();
         set_frame(frame().owned());
@@ -184,12 +196,7 @@ impl<'a> AttemptScope<'a> {
 impl Drop for AttemptScope<'_> {
     #[inline]
     fn drop(&mut self) {
-        let outer = if frame().has(Frame::KEY_OR_SWAPPED) {
-            collect_key(self.outer, self.below)
-        } else {
-            self.outer
-        };
-        set_frame(outer);
+        set_frame(self.collected());
     }
 }
 

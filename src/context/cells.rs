@@ -7,6 +7,7 @@
 //! Inlined, because the code that enters a scope is generic and so compiled in a user's crate.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -15,6 +16,7 @@ use super::frame::{Frame, Signals};
 use super::handles::Handles;
 use crate::attempt::Attempt;
 use crate::circuit_breaker::{Notes, Times};
+use crate::clock;
 use crate::deadline::{Deadline, Expired};
 use crate::report::CallReport;
 
@@ -85,9 +87,24 @@ pub(crate) fn set_times(times: Times) {
 }
 
 /// The deadline in scope; where there is none, one that never comes.
+#[inline]
 pub(crate) fn deadline() -> Deadline {
     let deadline = cells(|cells| cells.span.get().from(cells.start.get()));
     deadline.unwrap_or(Deadline::never())
+}
+
+/// What is left before the deadline in scope. Without one nobody looks at the clock.
+#[inline]
+pub(crate) fn time_left() -> Option<Duration> {
+    cells(|cells| cells.start.get())
+        .flatten()
+        .and_then(|_| left_before(deadline()))
+}
+
+#[cold]
+fn left_before(deadline: Deadline) -> Option<Duration> {
+    let at = deadline.instant();
+    at.map(|_| deadline.remaining_at(clock::now()))
 }
 
 /// Whether a future above, in this very poll, ends the call at this deadline.
@@ -97,6 +114,7 @@ pub(crate) fn is_watched(of: Deadline) -> bool {
 
 /// Whether a future above ends the call in this very poll, or with the next tick: a process that was stopped during a
 /// wait may wake up after the deadline.
+#[inline]
 pub(crate) fn is_over() -> bool {
     cells(|cells| cells.span.get().is_watched()).unwrap_or(false) && deadline().has_passed()
 }
@@ -158,6 +176,12 @@ pub(crate) fn published() -> Option<CallReport> {
         }
     })
     .flatten()
+}
+
+/// Whether there is such a report, of more than a success, and it is so.
+#[inline]
+pub(crate) fn has_published(is_so: impl FnOnce(&CallReport) -> bool) -> bool {
+    cells(|cells| cells.signals.get().has_report() && is_so(&cells.report.get())).unwrap_or(false)
 }
 
 /// The last attempt of the retry that left a report in the poll that just ended.

@@ -151,6 +151,7 @@ fn start_later(span: Span, outer: Deadline) -> Option<Instant> {
 }
 
 /// Time has passed since the deadline in scope was put there.
+#[inline]
 pub(super) fn forget_now() {
     cells(|cells| cells.span.set(cells.span.get().stale()));
 }

@@ -109,6 +109,7 @@ impl SharedKey {
     }
 
     /// The next attempt takes its keys from where the first one began.
+    #[inline]
     pub(super) fn rewind(&mut self) {
         if let Some(key) = self.key.as_mut() {
             *key = key.rewound(self.taken & !KNOWN);

@@ -47,6 +47,12 @@ impl Settings {
         self.max_attempts == u32::MAX
     }
 
+    /// Whether there is an observer.
+    #[inline]
+    pub(super) const fn is_watched(&self) -> bool {
+        self.watch.is_some()
+    }
+
     /// Tells the observer, where there is one.
     #[inline]
     pub(super) fn tell(&self, event: impl FnOnce(&dyn Observer, &str)) {

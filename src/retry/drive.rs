@@ -3,24 +3,26 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 use super::config::Config;
 use super::events::tell_deposited;
 use super::future::{Between, BetweenProj};
 use super::ownership::earns;
-use super::progress::{Planned, Progress};
+use super::progress::Progress;
 use super::{Release, Replay};
 use crate::budget::{LentBudget, Withdrawal};
 use crate::context::{self, AttemptScope};
 use crate::policy::Policy;
-use crate::report::StopReason;
+use crate::report::{CallReport, StopReason};
 use crate::verdict::Verdict;
 
 /// A service that fails at once, retried without a wait, would hold its thread for ever: after this many attempts in one
 /// poll, others have their turn.
 const FAILURES_A_POLL: u32 = 32;
+
+/// An attempt that has ended, as it has been classified.
+type Ended<T, E> = (Verdict, Result<T, E>);
 
 /// The parts of the future of a call, once it is not simply at its first attempt.
 pub(super) struct Call<'a, Req, S: Service<Req>, P, R, D: Release<S::Response>> {
@@ -39,31 +41,16 @@ where
     R: Replay<Req>,
     D: Release<S::Response>,
 {
-    /// An attempt has ended, and its outcome is not simply returned.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn judged(
-        mut self,
-        scope: AttemptScope<'_>,
-        verdict: Verdict,
-        outcome: Result<S::Response, S::Error>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<S::Response, S::Error>> {
-        match self.judge(&scope, verdict, outcome) {
-            Some(outcome) => Poll::Ready(outcome),
-            None => self.resumed(scope, cx),
-        }
-    }
-
-    /// Goes on where it stopped.
+    /// Goes on where it stopped, or with an attempt that has ended and whose outcome is not simply returned.
     #[cold]
     #[inline(never)]
     pub(super) fn resumed(
         mut self,
         mut scope: AttemptScope<'_>,
+        ended: Option<Ended<S::Response, S::Error>>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<S::Response, S::Error>> {
-        let outcome = self.drive(&mut scope, cx);
+        let outcome = self.drive(&mut scope, ended, cx);
         if self.attempt.is_none() {
             // Whatever runs between two attempts, or a service that is not ready, may have left one of its own.
             context::set_has_timer(false);
@@ -78,21 +65,30 @@ where
     fn drive(
         &mut self,
         scope: &mut AttemptScope<'_>,
+        mut ended: Option<Ended<S::Response, S::Error>>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<S::Response, S::Error>> {
-        // The first one has brought us here.
-        let mut failures = 1_u32;
+        let mut failures = 0_u32;
         loop {
-            if let Some(attempt) = self.attempt.as_mut().as_pin_mut() {
-                let outcome = ready!(attempt.poll(cx));
-                let facts = self.progress.attempt();
-                let verdict = self.config.policy.classify(&facts, outcome.as_ref());
-                if let Some(outcome) = self.judge(scope, verdict, outcome) {
-                    return Poll::Ready(outcome);
+            if ended.is_none() && self.attempt.is_some() {
+                let (verdict, outcome) = ready!(self.attempted(cx));
+                if verdict.is_success() && self.progress.is_brief(&self.config.settings) {
+                    return Poll::Ready(self.succeeded(scope, outcome));
+                }
+                ended = Some((verdict, outcome));
+            }
+            // Of a retry that follows at once: put away only where something is waited for.
+            let mut token = Withdrawal::NOTHING;
+            let judged = ended.is_some();
+            if let Some((verdict, outcome)) = ended.take() {
+                match self.judge(scope, verdict, outcome) {
+                    Err(outcome) => return Poll::Ready(outcome),
+                    Ok(of_this_retry) => token = of_this_retry,
                 }
                 failures = failures.saturating_add(1);
                 if failures == FAILURES_A_POLL {
                     cx.waker().wake_by_ref();
+                    self.progress.waits.keep(token);
                     return Poll::Pending;
                 }
             }
@@ -101,45 +97,92 @@ where
                     ready!(release.poll(cx));
                     self.between.set(Between::Waiting);
                 }
-                BetweenProj::Waiting => {
-                    let asleep = self
-                        .progress
-                        .pause()
-                        .is_some_and(|pause| pause.is_asleep(cx));
-                    if asleep || context::is_over() {
+                BetweenProj::Waiting => match self.next(scope, judged, cx) {
+                    Next::Start => self.start(scope, token),
+                    Next::Later => {
+                        self.progress.waits.keep(token);
                         return Poll::Pending;
                     }
-                    if stop_if_moved_on(scope) {
+                    Next::Stop => {
+                        drop(token);
                         self.stopped(scope);
                         return Poll::Pending;
                     }
-                    let Some(service) = self.spare else {
-                        return Poll::Pending;
-                    };
-                    if let Err(error) = ready!(service.poll_ready(cx)) {
+                    Next::Fail(error) => {
+                        drop(token);
                         // Terminal, as tower has it.
                         self.done(None);
                         return Poll::Ready(Err(error));
                     }
-                    self.start(scope);
-                }
+                },
                 BetweenProj::Nothing | BetweenProj::Done => return Poll::Pending,
             }
         }
     }
 
-    /// Decides on the outcome of an attempt. Where a retry follows, the outcome is let go of here, before the wait;
-    /// otherwise it comes back, with its report left wherever it is read.
+    /// The attempt that is under way.
+    #[inline]
+    fn attempted(&mut self, cx: &mut Context<'_>) -> Poll<Ended<S::Response, S::Error>> {
+        let Some(attempt) = self.attempt.as_mut().as_pin_mut() else {
+            return Poll::Pending;
+        };
+        let outcome = ready!(attempt.poll(cx));
+        let facts = self.progress.attempt();
+        let verdict = self.config.policy.classify(&facts, outcome.as_ref());
+        Poll::Ready((verdict, outcome))
+    }
+
+    /// What follows on a wait. Where an attempt has been judged in this poll, the time that is left has just been looked at.
+    #[inline]
+    fn next(
+        &mut self,
+        scope: &AttemptScope<'_>,
+        judged: bool,
+        cx: &mut Context<'_>,
+    ) -> Next<S::Error> {
+        if !self.progress.waits.are_over(cx) || (!judged && context::is_over()) {
+            return Next::Later;
+        }
+        if stop_if_moved_on(scope) {
+            return Next::Stop;
+        }
+        match self.spare.as_mut().map(|service| service.poll_ready(cx)) {
+            Some(Poll::Ready(Ok(()))) => Next::Start,
+            Some(Poll::Ready(Err(error))) => Next::Fail(error),
+            Some(Poll::Pending) | None => Next::Later,
+        }
+    }
+
+    /// The retries have helped.
+    #[inline]
+    fn succeeded(
+        &self,
+        scope: &AttemptScope<'_>,
+        mut outcome: Result<S::Response, S::Error>,
+    ) -> Result<S::Response, S::Error> {
+        let (progress, config) = (&*self.progress, self.config);
+        progress.succeed(&config.settings, scope);
+        if let Ok(response) = &mut outcome {
+            let report = CallReport::success(progress.attempt());
+            config.policy.report(response, &report);
+        }
+        outcome
+    }
+
+    /// Decides on the outcome of an attempt. Where a retry follows, the outcome is let go of here, before the wait, and
+    /// the token of a retry at once comes back; otherwise the outcome does, with its report left wherever it is read.
     fn judge(
         &mut self,
         scope: &AttemptScope<'_>,
         verdict: Verdict,
         mut outcome: Result<S::Response, S::Error>,
-    ) -> Option<Result<S::Response, S::Error>> {
+    ) -> Result<Withdrawal, Result<S::Response, S::Error>> {
         let (progress, config) = (&mut *self.progress, self.config);
         let settings = &config.settings;
         progress.note(verdict);
-        progress.tell_finished(settings, verdict);
+        if settings.is_watched() {
+            progress.tell_finished(settings, verdict);
+        }
         if let Some(breaker) = scope.breaker() {
             breaker.attempt_finished(verdict, outcome.is_ok(), progress.attempt().number());
         }
@@ -149,18 +192,20 @@ where
             let replayable = || copy.is_none_or(|copy| config.replay.is_replayable(copy));
             match progress.decide(settings, verdict, scope, replayable) {
                 Ok(planned) => {
-                    progress.tell_scheduled(settings, &planned, scope);
-                    if let Some(pause) = progress.pause() {
-                        *pause = Pause::begin(planned);
+                    if settings.is_watched() {
+                        progress.tell_scheduled(settings, &planned, scope);
                     }
+                    let token = progress.waits.begin(planned.wait, planned.token);
                     let response = outcome.ok();
                     let release = response.and_then(|response| config.release.release(response));
                     self.attempt.set(None);
-                    self.between.set(match release {
-                        Some(release) => Between::Releasing { release },
-                        None => Between::Waiting,
-                    });
-                    return None;
+                    let Some(release) = release else {
+                        self.between.set(Between::Waiting);
+                        return Ok(token);
+                    };
+                    progress.waits.keep(token);
+                    self.between.set(Between::Releasing { release });
+                    return Ok(Withdrawal::NOTHING);
                 }
                 Err(reason) => {
                     progress.tell_refused(settings, reason, scope);
@@ -175,7 +220,7 @@ where
         if let (Ok(response), Some(report)) = (&mut outcome, report) {
             config.policy.report(response, &report);
         }
-        Some(outcome)
+        Err(outcome)
     }
 
     /// The breaker above answers in our place.
@@ -188,28 +233,31 @@ where
     /// No attempt follows the wait: the token goes back.
     fn done(&mut self, stop: Option<StopReason>) {
         self.between.set(Between::Done);
-        if let Some(pause) = self.progress.pause() {
-            *pause = Pause::default();
-        }
+        self.progress.waits.end();
         self.progress.conclude(&self.config.settings, stop);
     }
 
     /// Starts the next attempt, which spends its token. The last one that is possible takes the request itself.
-    fn start(&mut self, scope: &mut AttemptScope<'_>) {
+    fn start(&mut self, scope: &mut AttemptScope<'_>, token: Withdrawal) {
         let (Some(request), Some(mut service)) = (self.copy.take(), self.spare.take()) else {
             return;
         };
-        let token = self.progress.pause().and_then(|pause| pause.token.take());
-        if let Some(token) = token {
-            token.spend();
-        }
+        // It has been put away where there was something to wait for.
+        let token = if token.is_nothing() {
+            self.progress.waits.take_token()
+        } else {
+            token
+        };
+        token.spend();
         let (progress, config) = (&mut *self.progress, self.config);
         progress.next_attempt(scope);
         let copy = progress.copy(&config.settings, scope, || config.replay.replay(&request));
         if let Some(breaker) = scope.breaker() {
             breaker.attempt_started();
         }
-        progress.tell_started(&config.settings);
+        if config.settings.is_watched() {
+            progress.tell_started(&config.settings);
+        }
         let attempt = service.call(request);
         *self.copy = copy;
         *self.spare = self.copy.is_some().then_some(service);
@@ -220,6 +268,7 @@ where
 
 /// Whether the breaker above has moved on since it let this call in. Our error type has no room for that, but the
 /// breaker's own future, which is polling us now, has: it sees the mark and answers in our place.
+#[inline]
 fn stop_if_moved_on(scope: &AttemptScope<'_>) -> bool {
     match scope.breaker() {
         Some(breaker) if !breaker.is_current() => {
@@ -230,32 +279,12 @@ fn stop_if_moved_on(scope: &AttemptScope<'_>) -> bool {
     }
 }
 
-/// What there is between two attempts: the timer of the wait, and the token that goes back unless it is spent.
-#[derive(Default)]
-pub(super) struct Pause {
-    timer: Option<Pin<Box<Sleep>>>,
-    token: Option<Withdrawal>,
-}
-
-impl Pause {
-    /// Its end is fixed here, so that letting go of the losing response does not lengthen it. Zero backoff makes no
-    /// timer: a timer of tokio's ends at its next tick at the soonest.
-    fn begin(planned: Planned) -> Self {
-        Self {
-            timer: (!planned.wait.is_zero()).then(|| Box::pin(sleep(planned.wait))),
-            token: planned.token,
-        }
-    }
-
-    /// Whether the wait goes on.
-    fn is_asleep(&mut self, cx: &mut Context<'_>) -> bool {
-        let asleep = self
-            .timer
-            .as_mut()
-            .is_some_and(|timer| timer.as_mut().poll(cx).is_pending());
-        if !asleep {
-            self.timer = None;
-        }
-        asleep
-    }
+/// What follows on a wait.
+enum Next<E> {
+    Start,
+    Later,
+    /// The breaker above has moved on.
+    Stop,
+    /// The service will never be ready.
+    Fail(E),
 }

@@ -127,7 +127,7 @@ where
                 config: this.config,
                 progress: this.progress,
             }
-            .resumed(scope, cx);
+            .resumed(scope, None, cx);
         };
         let Poll::Ready(outcome) = attempt.poll(cx) else {
             this.progress.publish_so_far(true);
@@ -148,7 +148,7 @@ where
             config: this.config,
             progress: this.progress,
         }
-        .judged(scope, verdict, outcome, cx)
+        .resumed(scope, Some((verdict, outcome)), cx)
     }
 }
 

@@ -109,6 +109,7 @@ mod builder;
 mod config;
 mod drive;
 mod events;
+mod failed;
 mod future;
 mod layer;
 mod ownership;
@@ -122,6 +123,7 @@ mod switch;
     reason = "sums of time must saturate, not panic"
 )]
 mod wait;
+mod waits;
 
 pub use backoff::{Backoff, Jitter};
 pub use builder::RetryLayerBuilder;

@@ -17,7 +17,7 @@ fn earns_unowned(below: Frame) -> bool {
 
 /// Whether a retry below has repeated its call in vain, in this poll. Where nobody owns the call, as over a write without a
 /// key, attempts would multiply if this one repeated it too.
+#[inline]
 pub(super) fn has_repeated() -> bool {
-    context::published()
-        .is_some_and(|report| report.attempts() > 1 && !report.verdict().is_success())
+    context::has_published(|report| report.attempts() > 1 && !report.verdict().is_success())
 }

@@ -6,15 +6,15 @@ use tokio::time::Instant;
 
 use super::RetryMode;
 use super::config::Settings;
-use super::drive::Pause;
+use super::failed::Failed;
 use super::ownership::{earns, has_repeated};
 use super::wait::Wait;
+use super::waits::Waits;
 use crate::attempt::Attempt;
 use crate::budget::{LentBudget, Withdrawal};
 use crate::clock;
 use crate::context::{self, AttemptScope, Frame};
 use crate::observer::DelayedBy;
-use crate::rare::Rare;
 use crate::report::{CallReport, StopReason};
 use crate::verdict::{Hint, Verdict};
 
@@ -29,18 +29,9 @@ pub(super) struct Progress {
     pub(super) started: Option<Instant>,
     /// When the attempt began, in nanoseconds after the call.
     pub(super) attempt_began: u64,
-    /// What there is to remember once something has failed. Most calls never need it, so they do not carry it around.
-    failed: Rare<Box<Failed>>,
-}
-
-/// What is known of the attempts that have failed.
-struct Failed {
-    verdict: Verdict,
-    unknown: bool,
-    once_spent: bool,
-    last_wait: Duration,
-    backoff: Duration,
-    pause: Pause,
+    /// Most calls never need these two.
+    failed: Option<Failed>,
+    pub(super) waits: Waits,
 }
 
 /// Whether there is a copy of the request for the next attempt.
@@ -57,7 +48,7 @@ enum Spare {
 pub(super) struct Planned {
     pub(super) wait: Duration,
     pub(super) by: DelayedBy,
-    pub(super) token: Option<Withdrawal>,
+    pub(super) token: Withdrawal,
 }
 
 impl Progress {
@@ -70,7 +61,8 @@ impl Progress {
             budgeted: outer.has_budget(),
             started: None,
             attempt_began: 0,
-            failed: Rare::NONE,
+            failed: None,
+            waits: Waits::NONE,
         }
     }
 
@@ -118,6 +110,7 @@ impl Progress {
     }
 
     /// The next attempt begins.
+    #[inline]
     pub(super) fn next_attempt(&mut self, scope: &mut AttemptScope<'_>) {
         self.attempt = self.attempt.next();
         scope.next(scope.below().at(self.attempt));
@@ -126,37 +119,19 @@ impl Progress {
     /// The verdict on the attempt that has just ended.
     #[inline]
     pub(super) fn note(&mut self, verdict: Verdict) {
-        if verdict.is_success() && !self.failed.is_some() {
+        if verdict.is_success() && self.failed.is_none() {
             return;
         }
         self.note_failed(verdict);
     }
 
+    #[inline]
     fn note_failed(&mut self, verdict: Verdict) {
-        let is_write = self.attempt().effect().is_write();
+        let may_have_written = verdict.is_unknown() && self.attempt().effect().is_write();
         // Another retry below may have seen what its last outcome does not tell.
-        let below = context::published().is_some_and(|report| report.outcome_unknown());
-        let failed = self.failed.get_or_insert_with(|| {
-            Box::new(Failed {
-                verdict,
-                unknown: false,
-                once_spent: false,
-                last_wait: Duration::ZERO,
-                backoff: Duration::ZERO,
-                pause: Pause::default(),
-            })
-        });
-        failed.verdict = verdict;
-        if verdict.is_success() {
-            failed.unknown = false;
-        } else if (verdict.is_unknown() && is_write) || below {
-            failed.unknown = true;
-        }
-    }
-
-    /// What there is between two attempts; nothing where none has failed.
-    pub(super) fn pause(&mut self) -> Option<&mut Pause> {
-        self.failed.as_mut().map(|failed| &mut failed.pause)
+        let unknown = may_have_written || context::has_published(CallReport::outcome_unknown);
+        self.failed = Some(Failed::after(self.failed, verdict, unknown));
+        self.waits.note(verdict.hint());
     }
 
     /// Whether another attempt follows the verdict, and when. The order of the questions is the module's.
@@ -183,15 +158,11 @@ impl Progress {
         }
         let (wait, by) = self.plan_wait(settings, verdict)?;
         let token = self.withdraw(settings, verdict, mode, scope)?;
-        if let Some(failed) = self.failed.as_mut() {
-            failed.once_spent |= verdict.hint().is_some_and(Hint::is_once);
-            failed.last_wait = wait;
-            failed.backoff = failed.backoff.saturating_add(wait);
-        }
         Ok(Planned { wait, by, token })
     }
 
     /// What the call itself allows.
+    #[inline]
     fn check_call(
         &self,
         settings: &Settings,
@@ -199,8 +170,7 @@ impl Progress {
         mode: RetryMode,
         replayable: impl FnOnce() -> bool,
     ) -> Result<(), StopReason> {
-        let spent = self.failed.as_ref().is_some_and(|failed| failed.once_spent);
-        let once_again = spent && verdict.hint().is_some_and(Hint::is_once);
+        let once_again = verdict.hint().is_some_and(Hint::is_once) && self.waits.have_spent_once();
         if !settings.allows_attempt_after(self.attempt().number()) || once_again {
             Err(StopReason::Attempts)
         } else if verdict.is_unknown() && !self.attempt.is_repeatable() {
@@ -214,41 +184,39 @@ impl Progress {
         }
     }
 
+    #[inline]
     fn plan_wait(
         &self,
         settings: &Settings,
         verdict: Verdict,
     ) -> Result<(Duration, DelayedBy), StopReason> {
-        let last_wait = self
-            .failed
-            .as_ref()
-            .map_or(Duration::ZERO, |failed| failed.last_wait);
-        let number = self.attempt().number();
+        let hint = verdict.hint();
         // Nothing is drawn where there is nothing to spread.
-        let (backoff, random) = if settings.backoff.is_none() && verdict.hint().is_none() {
-            (Duration::ZERO, 0)
-        } else {
-            let draw = || settings.random.draw();
-            (settings.backoff.delay(number, last_wait, draw()), draw())
-        };
+        if hint.is_none() && settings.backoff.is_none() {
+            let wait = Wait::NONE.within(time_left()?)?;
+            return Ok((wait, DelayedBy::Backoff));
+        }
+        self.plan_long_wait(settings, hint)
+    }
+
+    #[inline(never)]
+    fn plan_long_wait(
+        &self,
+        settings: &Settings,
+        hint: Option<Hint>,
+    ) -> Result<(Duration, DelayedBy), StopReason> {
+        let (number, last_wait) = (self.attempt().number(), self.waits.last());
+        let draw = || settings.random.draw();
         let wait = Wait {
-            backoff,
-            hint: verdict.hint(),
+            backoff: settings.backoff.delay(number, last_wait, draw()),
+            hint,
             base: settings.backoff.base(),
             max_hint: settings.max_hint,
             limited: !settings.is_unlimited(),
-            random,
+            random: draw(),
         };
         wait.check_hint()?;
-        if context::expired().is_some_and(|expired| expired.absolute) {
-            // A deadline below has passed, and the next attempt would run into the same instant.
-            return Err(StopReason::Deadline);
-        }
-        let deadline = context::deadline();
-        let remaining = deadline
-            .instant()
-            .map(|_| deadline.remaining_at(clock::now()));
-        let delay = wait.within(remaining)?;
+        let delay = wait.within(time_left()?)?;
         let by = if delay == wait.backoff {
             DelayedBy::Backoff
         } else {
@@ -257,13 +225,14 @@ impl Progress {
         Ok((delay, by))
     }
 
+    #[inline(always)]
     fn withdraw(
         &self,
         settings: &Settings,
         verdict: Verdict,
         mode: RetryMode,
         scope: &AttemptScope<'_>,
-    ) -> Result<Option<Withdrawal>, StopReason> {
+    ) -> Result<Withdrawal, StopReason> {
         let Some(token) = settings.budget(scope, |budget| budget.try_withdraw(verdict)) else {
             // A budget that was there when the call began has not been carried along: without it, no retry.
             return if self.budgeted && settings.borrows() {
@@ -271,7 +240,7 @@ impl Progress {
             } else if mode == RetryMode::ObserveOnly {
                 Err(StopReason::ObserveOnly)
             } else {
-                Ok(None)
+                Ok(Withdrawal::NOTHING)
             };
         };
         let token = token.ok_or(StopReason::BudgetExhausted)?;
@@ -279,11 +248,11 @@ impl Progress {
             // The token goes back: nothing is sent.
             return Err(StopReason::ObserveOnly);
         }
-        Ok(Some(token))
+        Ok(token)
     }
 
-    /// The first attempt has succeeded, and nobody wants to know more.
-    #[inline]
+    /// An attempt has succeeded, and there is no more to say of the call.
+    #[inline(always)]
     pub(super) fn succeed(&self, settings: &Settings, scope: &AttemptScope<'_>) {
         scope.succeed_in_breaker(self.attempt.number());
         if earns(scope.below()) {
@@ -295,7 +264,13 @@ impl Progress {
     /// Whether nothing has failed and nobody wants to know: what most calls are from their beginning to their end.
     #[inline]
     pub(super) const fn is_untroubled(&self, settings: &Settings) -> bool {
-        !self.failed.is_some() && settings.watch.is_none()
+        self.failed.is_none() && settings.watch.is_none()
+    }
+
+    /// Whether a success at this attempt is all that there is to say of the call.
+    #[inline]
+    pub(super) const fn is_brief(&self, settings: &Settings) -> bool {
+        !self.waits.is_some() && settings.watch.is_none()
     }
 
     /// The call has ended: leaves its report for the layers above and tells the observer. The report comes back where
@@ -343,18 +318,27 @@ impl Progress {
     }
 
     pub(super) fn report(&self, stop: Option<StopReason>) -> CallReport {
-        let plain = CallReport {
+        let mut report = CallReport {
             elapsed: self.elapsed(),
             ..CallReport::success(self.attempt())
         };
-        self.failed.as_ref().map_or(plain, |failed| CallReport {
-            verdict: failed.verdict,
-            stop,
-            outcome_unknown: failed.unknown,
-            backoff: failed.backoff,
-            ..plain
-        })
+        if let Some(failed) = self.failed {
+            failed.add_to(&mut report);
+        }
+        self.waits.add_to(&mut report);
+        report.stop = stop;
+        report
     }
+}
+
+/// What is left before the deadline, where there is one.
+#[inline]
+fn time_left() -> Result<Option<Duration>, StopReason> {
+    if context::expired().is_some_and(|expired| expired.absolute) {
+        // A deadline below has passed, and the next attempt would run into the same instant.
+        return Err(StopReason::Deadline);
+    }
+    Ok(context::time_left())
 }
 
 /// Copies the request, where a retry is possible at all, and says whether this layer then owns the call: a retry that can

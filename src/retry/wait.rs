@@ -27,6 +27,16 @@ pub(super) struct Wait {
 }
 
 impl Wait {
+    /// A retry at once.
+    pub(super) const NONE: Self = Self {
+        backoff: Duration::ZERO,
+        hint: None,
+        base: Duration::ZERO,
+        max_hint: Duration::MAX,
+        limited: true,
+        random: 0,
+    };
+
     /// Refuses a hint beyond the limit. Asked before the clock is.
     pub(super) fn check_hint(&self) -> Result<(), StopReason> {
         match self.hint {
@@ -42,6 +52,7 @@ impl Wait {
     ///
     /// Without a limit on attempts an exact hint is a floor like any other: else a server that answers "exactly at
     /// once" would be called as fast as it answers, until the deadline or for ever.
+    #[inline]
     pub(super) fn within(&self, remaining: Option<Duration>) -> Result<Duration, StopReason> {
         let (least, wait) = match self.hint {
             None => (self.backoff, self.backoff),
