@@ -296,6 +296,46 @@ async fn a_limit_of_nothing_has_passed_when_the_call_begins() {
     }
 }
 
+/// Retries over `above`, a layer that takes 100 ms of the first attempt, and `below`: the attempts, the calls that the inner
+/// service has seen of them, and why there were no more.
+async fn late(above: DeadlineLayer, below: DeadlineLayer) -> (u32, usize, Option<StopReason>) {
+    let inner = Inner::new([Step::Ok(1)]);
+    let attempts = Arc::new(AtomicU32::new(0));
+    let service = ServiceBuilder::new()
+        .layer(retry(50 * MS).build().unwrap())
+        .layer(above)
+        .map_request(move |number| {
+            if attempts.fetch_add(1, Ordering::Relaxed) == 0 {
+                let _ = spawn(tokio::time::advance(100 * MS)).poll();
+            }
+            number
+        })
+        .layer(below)
+        .service(inner.clone());
+    let (_, report) = CallReport::of(service.oneshot(1)).await;
+    let report = report.unwrap();
+    (report.attempts(), inner.calls(), report.stop_reason())
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_an_end_that_all_attempts_share_ends_the_retries() {
+    let end = || DeadlineLayer::until(Deadline::after(100 * MS));
+    let far = DeadlineLayer::until(Deadline::after(3600 * SECOND));
+    let (call, attempt) = (
+        DeadlineLayer::call(100 * MS),
+        DeadlineLayer::attempt(100 * MS),
+    );
+    let long = DeadlineLayer::call(SECOND);
+    for above in [call, attempt] {
+        assert_eq!(late(above.clone(), long.clone()).await, (2, 1, None));
+        assert_eq!(late(above, far.clone()).await, (2, 1, None));
+    }
+    let ended = (1, 0, Some(StopReason::Deadline));
+    assert_eq!(late(end(), long.clone()).await, ended);
+    assert_eq!(late(end(), far).await, ended);
+    assert_eq!(late(long, end()).await, ended);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_begins_at_the_end_of_the_call_is_not_made() {
     let end = Deadline::after(SECOND);

@@ -298,24 +298,30 @@ async fn an_end_below_the_retry_that_all_attempts_share_is_run_into_once() {
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_not_sent_is_followed_by_one_that_is() {
-    let server = Server::new([status(200)]);
-    let attempts = Arc::new(AtomicU32::new(0));
-    let service = ServiceBuilder::new()
-        .layer(DeadlineLayer::call(500 * MS))
-        .layer(retry())
-        .layer(DeadlineLayer::attempt(100 * MS))
-        .map_request(move |request| {
-            // A layer that takes all the time that the first attempt has.
-            if attempts.fetch_add(1, Ordering::Relaxed) == 0 {
-                let _ = spawn(tokio::time::advance(100 * MS)).poll();
-            }
-            request
-        })
-        .layer(DeadlineHeaderLayer::millis(X_TIMEOUT))
-        .service(server.clone());
-    service.oneshot(request(&[])).await.unwrap();
-    assert_eq!(sent(&server, "x-timeout-ms"), [["100"]]);
-    assert_eq!(server.times(), [200]);
+    // The second as where the preset of a client stands below a retry of its caller.
+    for of_each_attempt in [
+        DeadlineLayer::attempt(100 * MS),
+        DeadlineLayer::call(100 * MS),
+    ] {
+        let server = Server::new([status(200)]);
+        let attempts = Arc::new(AtomicU32::new(0));
+        let service = ServiceBuilder::new()
+            .layer(DeadlineLayer::call(500 * MS))
+            .layer(retry())
+            .layer(of_each_attempt)
+            .map_request(move |request| {
+                // A layer that takes all the time that the first attempt has.
+                if attempts.fetch_add(1, Ordering::Relaxed) == 0 {
+                    let _ = spawn(tokio::time::advance(100 * MS)).poll();
+                }
+                request
+            })
+            .layer(DeadlineHeaderLayer::millis(X_TIMEOUT))
+            .service(server.clone());
+        service.oneshot(request(&[])).await.unwrap();
+        assert_eq!(sent(&server, "x-timeout-ms"), [["100"]]);
+        assert_eq!(server.times(), [200]);
+    }
 }
 
 /// A client that reads the header and ends the call by itself, so long before the time is up.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::deadline_scope::Span;
+use super::deadline_scope::{Mark, Span};
 use super::frame::{Frame, Signals};
 use super::handles::Handles;
 use crate::attempt::Attempt;
@@ -91,6 +91,11 @@ pub(crate) fn set_times(times: Times) {
 pub(crate) fn deadline() -> Deadline {
     let deadline = cells(|cells| cells.span.get().from(cells.start.get()));
     deadline.unwrap_or(Deadline::never())
+}
+
+/// Whether a call that is repeated below the deadline in scope runs into the same instant again, wherever it is repeated.
+pub(crate) fn is_absolute() -> bool {
+    cells(|cells| cells.span.get().has(Mark::Absolute)).unwrap_or(false)
 }
 
 /// What is left before the deadline in scope. Without one nobody looks at the clock.

@@ -123,7 +123,11 @@ impl Rule {
             End::At(own) => own,
         };
         let deadline = Deadline::narrowed_by(outer, own);
-        let is_outer = outer.instant().is_some() && deadline == outer;
-        (deadline, is_outer || matches!(end, End::At(_)))
+        let absolute = if deadline == outer {
+            context::is_absolute()
+        } else {
+            matches!(end, End::At(_))
+        };
+        (deadline, absolute)
     }
 }

@@ -90,8 +90,7 @@ where
                 let error = DeadlineExceeded::before_call(deadline.limit());
                 context::mark_expired(Expired {
                     called: false,
-                    // The next attempt has a deadline of its own only where it was the attempt's that passed.
-                    absolute: error.is_call(),
+                    absolute: context::is_absolute(),
                 });
                 Poll::Ready(Err(error.into()))
             }
