@@ -286,7 +286,7 @@ impl Watch {
     }
 
     /// Tells the observer, whose panic is not the call's.
-    pub(crate) fn tell(&self, event: impl FnOnce(&dyn Observer, &str)) {
+    pub(crate) fn tell(&self, event: &dyn Fn(&dyn Observer, &str)) {
         let _ = catch_unwind(AssertUnwindSafe(|| {
             event(&*self.observer, &self.dependency);
         }));
@@ -295,7 +295,7 @@ impl Watch {
     /// Tells whether a request goes with a new key or with its caller's.
     #[cfg(any(feature = "http", feature = "tool"))]
     pub(crate) fn tell_key(&self, minted: bool) {
-        self.tell(|observer, dependency| {
+        self.tell(&|observer, dependency| {
             if minted {
                 observer.key_minted(dependency);
             } else {

@@ -232,7 +232,7 @@ impl CircuitBreaker {
             Ok(admission) => {
                 if admission.probe.is_some() {
                     let around = &self.shared.around;
-                    around.tell(|observer, name| observer.breaker_probe(name));
+                    around.tell(&|observer, name| observer.breaker_probe(name));
                 }
                 Ok(admission)
             }
@@ -260,7 +260,7 @@ impl CircuitBreaker {
     fn rejected(&self, remaining: Duration) {
         self.shared.rejected.fetch_add(1, Ordering::Relaxed);
         let around = &self.shared.around;
-        around.tell(|observer, name| observer.breaker_rejected(name, remaining));
+        around.tell(&|observer, name| observer.breaker_rejected(name, remaining));
     }
 
     #[inline]

@@ -86,7 +86,7 @@ impl Around {
 
 impl Around {
     /// Tells the observer, where there is one.
-    pub(super) fn tell(&self, event: impl FnOnce(&dyn Observer, &str)) {
+    pub(super) fn tell(&self, event: &dyn Fn(&dyn Observer, &str)) {
         if let Some(watch) = &self.watch {
             watch.tell(event);
         }
@@ -104,7 +104,7 @@ impl Surroundings for Around {
 
     fn changed(&self, change: Change) {
         let transition = Transition::of(change);
-        self.tell(|observer, name| observer.breaker_transition(name, &transition));
+        self.tell(&|observer, name| observer.breaker_transition(name, &transition));
     }
 }
 

@@ -229,7 +229,7 @@ impl Ending {
         };
         self.finish();
         if let Some(watch) = extra.as_ref().and_then(Extra::watch) {
-            watch.tell(|observer, dependency| observer.deadline_exceeded(dependency, &error));
+            watch.tell(&|observer, dependency| observer.deadline_exceeded(dependency, &error));
         }
         context::mark_expired(Expired {
             called: !error.is_before_call(),

@@ -55,7 +55,7 @@ impl Settings {
 
     /// Tells the observer, where there is one.
     #[inline]
-    pub(super) fn tell(&self, event: impl FnOnce(&dyn Observer, &str)) {
+    pub(super) fn tell(&self, event: &dyn Fn(&dyn Observer, &str)) {
         if let Some(watch) = &self.watch {
             watch.tell(event);
         }

@@ -13,7 +13,7 @@ use crate::verdict::Verdict;
 
 /// The inner service is about to be called.
 pub(super) fn tell_attempt(settings: &Settings, attempt: Attempt) {
-    settings.tell(|observer, dependency| observer.attempt_started(dependency, &attempt));
+    settings.tell(&|observer, dependency| observer.attempt_started(dependency, &attempt));
 }
 
 impl Progress {
@@ -35,7 +35,7 @@ impl Progress {
             verdict,
             elapsed: elapsed.saturating_sub(began),
         };
-        settings.tell(|observer, dependency| observer.attempt_finished(dependency, &finished));
+        settings.tell(&|observer, dependency| observer.attempt_finished(dependency, &finished));
     }
 
     /// A retry is going to be made.
@@ -50,7 +50,7 @@ impl Progress {
             delay: planned.wait,
             by: planned.by,
         };
-        settings.tell(|observer, dependency| {
+        settings.tell(&|observer, dependency| {
             if let Some(balance) = settings.budget(scope, LentBudget::balance) {
                 observer.budget_withdrawn(dependency, balance);
             }
@@ -66,7 +66,7 @@ impl Progress {
         scope: &AttemptScope<'_>,
     ) {
         let attempt = self.attempt();
-        settings.tell(|observer, dependency| {
+        settings.tell(&|observer, dependency| {
             if reason == StopReason::BudgetExhausted {
                 let balance = settings.budget(scope, LentBudget::balance).unwrap_or(0.0);
                 observer.budget_exhausted(dependency, balance);
@@ -90,13 +90,13 @@ impl Progress {
             ..self.report_so_far(attempting)
         };
         self.started = None;
-        settings.tell(|observer, dependency| observer.call_finished(dependency, &report));
+        settings.tell(&|observer, dependency| observer.call_finished(dependency, &report));
     }
 }
 
 /// A success has earned its part of a token.
 pub(super) fn tell_deposited(settings: &Settings, scope: &AttemptScope<'_>) {
-    settings.tell(|observer, dependency| {
+    settings.tell(&|observer, dependency| {
         if let Some(balance) = settings.budget(scope, LentBudget::balance) {
             observer.budget_deposited(dependency, balance);
         }

@@ -291,7 +291,7 @@ impl Progress {
         if says_more {
             context::publish(report);
         }
-        settings.tell(|observer, dependency| observer.call_finished(dependency, &report));
+        settings.tell(&|observer, dependency| observer.call_finished(dependency, &report));
         self.started = None;
         (says_more && self.failed.is_some()).then_some(report)
     }

@@ -22,18 +22,12 @@ pub(super) fn of_arguments(call: &ToolCall, fields: Option<&[String]>) -> Option
     let turn = given(call.invocation_id.as_ref())?;
     let declared = fields.map(|fields| picked(&call.args, fields));
     // Where none of the declared fields is there, all calls would have one key.
-    let args = match declared {
+    let mut args = Value::Object(match declared {
         Some(declared) if !declared.is_empty() => declared,
         _ => call.args.clone(),
-    };
-    key(
-        "arguments",
-        [
-            turn.into(),
-            call.name.as_str().into(),
-            exact(Value::Object(args)),
-        ],
-    )
+    });
+    make_exact(&mut args);
+    key("arguments", [turn.into(), call.name.as_str().into(), args])
 }
 
 /// An empty id is none.
@@ -42,15 +36,18 @@ fn given(id: Option<&String>) -> Option<&str> {
 }
 
 fn picked(args: &Map<String, Value>, fields: &[String]) -> Map<String, Value> {
-    fields
-        .iter()
-        .filter_map(|field| Some((field.clone(), args.get(field)?.clone())))
-        .collect()
+    let mut picked = Map::new();
+    for field in fields {
+        if let Some(value) = args.get(field) {
+            picked.insert(field.clone(), value.clone());
+        }
+    }
+    picked
 }
 
 /// RFC 8785 has doubles for numbers, so two large integers may become one: those go in as the text of their digits, as
 /// its appendix D has it. Two orders must not share a key.
-fn exact(value: Value) -> Value {
+fn make_exact(value: &mut Value) {
     match value {
         Value::Number(number) => {
             let is_safe = match (number.as_u64(), number.as_i64()) {
@@ -58,19 +55,13 @@ fn exact(value: Value) -> Value {
                 (None, Some(whole)) => whole.unsigned_abs() <= MAX_SAFE,
                 (None, None) => number.as_f64().is_some_and(f64::is_finite),
             };
-            if is_safe {
-                Value::Number(number)
-            } else {
-                Value::String(number.to_string())
+            if !is_safe {
+                *value = Value::String(number.to_string());
             }
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(exact).collect()),
-        Value::Object(map) => Value::Object(
-            map.into_iter()
-                .map(|(name, value)| (name, exact(value)))
-                .collect(),
-        ),
-        other => other,
+        Value::Array(items) => items.iter_mut().for_each(make_exact),
+        Value::Object(map) => map.values_mut().for_each(make_exact),
+        _ => {}
     }
 }
 
