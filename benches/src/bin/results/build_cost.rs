@@ -55,7 +55,10 @@ fn one(
     let build = [&["build", "--locked", "--quiet", "--lib"], flags].concat();
     let timed = || -> Result<Duration, Failure> {
         let before = processor_time_of_children()?;
-        tools::output(cargo(folder, &build).env("CARGO_TARGET_DIR", target))?;
+        let mut build = cargo(folder, &build);
+        // As Cargo builds a dependency: only what is under work is built to be built again.
+        build.env("CARGO_INCREMENTAL", "0");
+        tools::output(build.env("CARGO_TARGET_DIR", target))?;
         Ok(processor_time_of_children()?.saturating_sub(before))
     };
     let everything = timed()?;
