@@ -12,7 +12,7 @@ use tower_composure::{
 };
 
 use crate::peers::{self, TowerPolicy};
-use crate::{Bare, Cloning, FailsFirst, http_request};
+use crate::{Bare, Cloning, FailsFirst, http_request, seatbelt_peers};
 
 /// What is done with the service of a case.
 pub trait Run {
@@ -73,12 +73,14 @@ pub const GROUPS: [Group; 3] = [
             ("again_tower_retry", None),
             ("again_tower_retry_budget", None),
             ("again_tower_stack", None),
+            ("again_seatbelt_retry", None),
+            ("again_seatbelt_stack", None),
         ],
     },
 ];
 
 /// The cases that are timed, in the order of their table.
-pub const TIMED: [&str; 19] = [
+pub const TIMED: [&str; 20] = [
     "bare",
     "stack",
     "tower_stack",
@@ -98,6 +100,7 @@ pub const TIMED: [&str; 19] = [
     "again_tower_retry_budget",
     "again_stack",
     "again_tower_stack",
+    "again_seatbelt_stack",
 ];
 
 /// Runs a case. In a runtime with timers.
@@ -147,8 +150,8 @@ fn plain(name: &str, run: &mut impl Run) {
         "resilience_retry" => run.run(peers::resilience_retry(), number),
         "resilience_breaker" => run.run(peers::resilience_breaker(), number),
         "resilience_stack" => run.run(peers::resilience_stack(Bare), number),
-        "seatbelt_breaker" => run.run(peers::seatbelt(), number),
-        "seatbelt_stack" => run.run(peers::seatbelt_stack(), number),
+        "seatbelt_breaker" => run.run(seatbelt_peers::breaker(Bare), number),
+        "seatbelt_stack" => run.run(seatbelt_peers::stack(Bare), number),
         other => panic!("no case {other}"),
     }
 }
@@ -195,6 +198,8 @@ fn again(name: &str, run: &mut impl Run) {
         "again_tower_retry" => run.run(tower(TowerPolicy(None)), number),
         "again_tower_retry_budget" => run.run(tower(peers::tower_budget()), number),
         "again_tower_stack" => run.run(peers::tower_stack_around(inner), number),
+        "again_seatbelt_retry" => run.run(seatbelt_peers::retry_at_once(inner), number),
+        "again_seatbelt_stack" => run.run(seatbelt_peers::stack_around(inner), number),
         other => panic!("no case {other}"),
     }
 }

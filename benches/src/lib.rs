@@ -10,6 +10,7 @@ use tower::Service;
 
 pub mod cases;
 pub mod peers;
+pub mod seatbelt_peers;
 
 /// What a client of an HTTP API sends.
 pub type HttpRequest = http::Request<&'static str>;

@@ -115,21 +115,6 @@ pub fn resilience_retry() -> impl Service<u64> {
         .layer(Bare)
 }
 
-/// seatbelt's breaker as a tower service. It reads tokio's clock, so it is made in a runtime; nothing of it has to be
-/// driven while the circuit is closed.
-#[must_use]
-pub fn seatbelt() -> impl Service<u64> + Clone + Send + Sync + 'static {
-    let clock = tick::Clock::new_tokio();
-    let context = seatbelt::ResilienceContext::new(&clock);
-    seatbelt::breaker::Breaker::layer("breaker", &context)
-        .recovery_with(|outcome: &Result<u64, Never>, _| match outcome {
-            Ok(_) => seatbelt::RecoveryInfo::never(),
-            Err(_) => seatbelt::RecoveryInfo::retry(),
-        })
-        .rejected_input_error(|_: u64, _| Never)
-        .layer(Bare)
-}
-
 /// A policy of tower's as small as it can be, and with a budget as its documentation shows: it deposits for a success
 /// and withdraws for a retry.
 #[derive(Clone)]
@@ -195,29 +180,6 @@ where
         .budget(budget)
         .build();
     retry.layer(Layer::layer(&breaker, limiter.layer(inner)))
-}
-
-/// seatbelt's: retry over breaker over timeout.
-#[must_use]
-pub fn seatbelt_stack() -> impl Service<u64> + Clone + Send + Sync + 'static {
-    type Outcome = Result<u64, Never>;
-    let recovery = |outcome: &Outcome| match outcome {
-        Ok(_) => seatbelt::RecoveryInfo::never(),
-        Err(_) => seatbelt::RecoveryInfo::retry(),
-    };
-    let context = seatbelt::ResilienceContext::new(tick::Clock::new_tokio());
-    let timeout = seatbelt::timeout::Timeout::layer("timeout", &context)
-        .timeout(SECOND)
-        .timeout_error(|_| Never)
-        .layer(Bare);
-    let breaker = seatbelt::breaker::Breaker::layer("breaker", &context)
-        .recovery_with(move |outcome: &Outcome, _| recovery(outcome))
-        .rejected_input_error(|_: u64, _| Never)
-        .layer(timeout);
-    seatbelt::retry::Retry::layer("retry", &context)
-        .clone_input()
-        .recovery_with(move |outcome: &Outcome, _| recovery(outcome))
-        .layer(breaker)
 }
 
 /// tower's parts around calls that fail once: recloser sees calls here, since at one failure an attempt it would open.

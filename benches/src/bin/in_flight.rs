@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use composure_benches::Never;
 use composure_benches::peers::{self, TowerPolicy};
+use composure_benches::seatbelt_peers;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use tokio::time::Sleep;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt};
@@ -84,7 +85,7 @@ struct Round {
 }
 
 /// One round on a runtime of its own, so that no case finds what another one has grown.
-fn round<S>(service: S) -> Round
+fn round<S>(service: impl FnOnce() -> S) -> Round
 where
     S: Service<u64, Response: Send, Error: Send, Future: Send> + Clone + Send + 'static,
 {
@@ -98,6 +99,7 @@ where
     let before = live();
     let start = Instant::now();
     runtime.block_on(async {
+        let service = service();
         for number in 0..CALLS as u64 {
             // As it is: an async block around it would hold it twice.
             tasks.push(tokio::spawn(service.clone().oneshot(number)));
@@ -116,27 +118,34 @@ where
 
 type Case = (&'static str, Box<dyn Fn() -> Round>);
 
-fn cases() -> [Case; 5] {
+fn cases() -> [Case; 6] {
     let limit = Duration::from_secs(3);
     [
-        ("bare", Box::new(|| round(Held))),
+        ("bare", Box::new(|| round(|| Held))),
         (
             "tower_retry_timeout",
             Box::new(move || {
                 let layers = ServiceBuilder::new().retry(TowerPolicy(None));
-                round(layers.timeout(limit).service(Held))
+                round(|| layers.timeout(limit).service(Held))
             }),
         ),
-        ("tower_stack", Box::new(|| round(peers::tower_stack(Held)))),
+        (
+            "tower_stack",
+            Box::new(|| round(|| peers::tower_stack(Held))),
+        ),
         (
             "resilience_stack",
-            Box::new(|| round(peers::resilience_stack(Held))),
+            Box::new(|| round(|| peers::resilience_stack(Held))),
+        ),
+        (
+            "seatbelt_stack",
+            Box::new(|| round(|| seatbelt_peers::stack(Held))),
         ),
         (
             "stack",
             Box::new(|| {
                 let stack = Stack::builder(Effect::Read).build();
-                round(stack.expect("settings that work").layer(Held))
+                round(|| stack.expect("settings that work").layer(Held))
             }),
         ),
     ]

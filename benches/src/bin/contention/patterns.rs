@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use composure_benches::{Bare, call, peers};
+use composure_benches::{Bare, call, peers, seatbelt_peers};
 use tower::retry::budget::{Budget as _, TpsBudget};
 use tower::{Layer, Service};
 use tower_composure::circuit_breaker::CircuitBreakerBuilder;
@@ -190,6 +190,6 @@ fn breakers() -> Vec<Case> {
         breaker(FAILSAFE, peers::failsafe_default()),
         breaker(FAILSAFE_ROW, peers::failsafe_consecutive()),
         breaker("tower-resilience", peers::resilience_breaker()),
-        breaker("seatbelt", peers::seatbelt()),
+        breaker("seatbelt", seatbelt_peers::breaker(Bare)),
     ]
 }
