@@ -4,17 +4,21 @@
 
 mod support;
 
+use std::task::Poll;
 use std::time::Duration;
 
-use support::{Script, Step};
-use tower::{Layer, ServiceExt};
+use support::{Readiness, Script, Step};
+use tokio_test::task::spawn;
+use tower::{Layer, Service, ServiceExt};
 use tower_composure::retry::RetryLayerBuilder;
 use tower_composure::{Backoff, Budget, BudgetLayer, Effect, Jitter, RetryLayer};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 type Inner = Script<u32, u32, &'static str>;
 
 fn retry() -> RetryLayerBuilder<Effect> {
-    let wait = Backoff::constant(Duration::from_secs(1)).jitter(Jitter::None);
+    let wait = Backoff::constant(SECOND).jitter(Jitter::None);
     RetryLayer::builder(Effect::Read).backoff(wait)
 }
 
@@ -36,6 +40,45 @@ async fn a_budget_of_the_retry_s_own_pays_in_place_of_the_one_in_scope() {
     assert_eq!(service.clone().oneshot(2).await, Ok(1));
     assert_eq!(service.oneshot(3).await, Ok(1));
     assert_eq!((own.balance(), lent.balance()), (1.0, 5.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_back_with_the_error_of_a_service_that_is_never_ready_again() {
+    for wait in [Backoff::none(), Backoff::constant(SECOND)] {
+        let own = Budget::new(0.5, 5).unwrap();
+        let inner = Inner::new([Step::Err("503")]);
+        let inner = inner.readiness([Readiness::Ready, Readiness::Fail("gone")]);
+        let layer = retry().backoff(wait).budget(own.clone()).build().unwrap();
+        let mut service = layer.layer(inner.clone());
+        let mut call = spawn(service.ready().await.unwrap().call(1));
+        let mut outcome = call.poll();
+        if outcome.is_pending() {
+            assert_eq!(own.balance(), 4.0);
+            tokio::time::advance(2 * SECOND).await;
+            outcome = call.poll();
+        }
+        assert_eq!(outcome, Poll::Ready(Err("gone")));
+        assert_eq!((inner.calls(), own.balance()), (1, 5.0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_kept_while_the_service_is_not_ready_and_is_back_with_a_drop() {
+    for wait in [Backoff::none(), Backoff::constant(SECOND)] {
+        let own = Budget::new(0.5, 5).unwrap();
+        let inner = Inner::new([Step::Err("503")]);
+        let inner = inner.readiness([Readiness::Ready, Readiness::Never]);
+        let layer = retry().backoff(wait).budget(own.clone()).build().unwrap();
+        let mut service = layer.layer(inner.clone());
+        let mut call = spawn(service.ready().await.unwrap().call(1));
+        for _ in 0..3 {
+            assert!(call.poll().is_pending());
+            assert_eq!(own.balance(), 4.0);
+            tokio::time::advance(2 * SECOND).await;
+        }
+        drop(call);
+        assert_eq!((inner.calls(), own.balance()), (1, 5.0));
+    }
 }
 
 #[tokio::test(start_paused = true)]

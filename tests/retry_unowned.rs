@@ -1,15 +1,19 @@
-//! Retries that are stacked over a write without a key: none of them owns the call, and still they do not multiply.
+//! Retries that are stacked: over a write without a key none of them owns the call, and still they do not multiply; of
+//! others the outermost that can act does.
 #![cfg(not(loom))]
 
 #[path = "support/says.rs"]
 mod says;
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use says::assert_balance;
 use support::Step;
 use support::told::{Said, Told, cases, stops, told};
-use tower::{Layer, ServiceExt, service_fn};
-use tower_composure::{Budget, BudgetLayer, Effect, RetryMode, StopReason, Verdict};
+use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
+use tower_composure::{Budget, BudgetLayer, Effect, Observer, RetryMode, StopReason, Verdict};
 
 #[tokio::test(start_paused = true)]
 async fn what_one_has_repeated_in_vain_no_other_one_repeats() {
@@ -79,5 +83,32 @@ async fn a_success_is_deposited_once() {
         let service = budgeted.layer(retry().layer(inside));
         assert_eq!(service.oneshot(1).await.unwrap(), 1);
         assert_balance(&budget, after);
+    }
+}
+
+struct Deaf;
+
+impl Observer for Deaf {}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_watched_owns_a_call_and_one_that_only_observes_does_not() {
+    for (mode, of_the_outer) in [(RetryMode::On, 3), (RetryMode::ObserveOnly, 1)] {
+        let retry = || cases(told(Effect::Read));
+        let outer = retry().observer(Arc::new(Deaf)).build().unwrap();
+        outer.switch().set(mode);
+        let inner = Told::new([Step::Err(Said(Verdict::REFUSED))]);
+        let seen = Arc::new(AtomicU32::new(0));
+        let last = Arc::clone(&seen);
+        let service = ServiceBuilder::new()
+            .layer(outer)
+            .map_request(move |number| {
+                last.fetch_add(1, Ordering::Relaxed);
+                number
+            })
+            .layer(retry().build().unwrap())
+            .service(inner.clone());
+        service.oneshot(1).await.unwrap_err();
+        assert_eq!(seen.load(Ordering::Relaxed), of_the_outer);
+        assert_eq!(inner.calls(), 3);
     }
 }

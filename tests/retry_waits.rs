@@ -74,12 +74,14 @@ async fn an_exact_wait_of_nothing_is_a_backoff_where_attempts_are_unlimited() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hint_for_once_is_followed_once() {
-    let once = Verdict::THROTTLED.with_hint(Some(Hint::exactly(SECOND).once()));
-    let (again, other) = (Step::Err(Said(once)), Step::Err(Said(Verdict::REFUSED)));
-    for (steps, attempts) in [(vec![again.clone()], 2), (vec![again, other], 3)] {
-        let layer = cases(told(Effect::Write)).build().unwrap();
-        let service = layer.layer(Told::new(steps));
-        assert_eq!(stops(service).await, (attempts, Some(StopReason::Attempts)));
+    for wait in [SECOND, Duration::ZERO] {
+        let once = Verdict::THROTTLED.with_hint(Some(Hint::exactly(wait).once()));
+        let (again, other) = (Step::Err(Said(once)), Step::Err(Said(Verdict::REFUSED)));
+        for (steps, attempts) in [(vec![again.clone()], 2), (vec![again, other], 3)] {
+            let layer = cases(told(Effect::Write)).build().unwrap();
+            let service = layer.layer(Told::new(steps));
+            assert_eq!(stops(service).await, (attempts, Some(StopReason::Attempts)));
+        }
     }
 }
 

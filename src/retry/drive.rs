@@ -70,13 +70,6 @@ where
     ) -> Poll<Result<S::Response, S::Error>> {
         let mut failures = 0_u32;
         loop {
-            if ended.is_none() && self.attempt.is_some() {
-                let (verdict, outcome) = ready!(self.attempted(cx));
-                if verdict.is_success() && self.progress.is_brief(&self.config.settings) {
-                    return Poll::Ready(self.succeeded(scope, outcome));
-                }
-                ended = Some((verdict, outcome));
-            }
             // Of a retry that follows at once: put away only where something is waited for.
             let mut token = Withdrawal::NOTHING;
             let judged = ended.is_some();
@@ -92,35 +85,37 @@ where
                     return Poll::Pending;
                 }
             }
-            match self.between.as_mut().project() {
-                BetweenProj::Releasing { release } => {
-                    ready!(release.poll(cx));
-                    self.between.set(Between::Waiting);
-                }
-                BetweenProj::Waiting => match self.next(scope, judged, cx) {
-                    Next::Start => self.start(scope, token),
-                    Next::Later => {
-                        self.progress.waits.keep(token);
-                        return Poll::Pending;
-                    }
-                    Next::Stop => {
-                        drop(token);
-                        self.stopped(scope);
-                        return Poll::Pending;
-                    }
-                    Next::Fail(error) => {
-                        drop(token);
-                        // Terminal, as tower has it.
-                        self.done(None);
-                        return Poll::Ready(Err(error));
-                    }
-                },
-                BetweenProj::Nothing | BetweenProj::Done => return Poll::Pending,
+            if let BetweenProj::Releasing { release } = self.between.as_mut().project() {
+                ready!(release.poll(cx));
+                self.between.set(Between::Waiting);
             }
+            match self.next(scope, judged, cx) {
+                Next::Start => self.start(scope, token),
+                Next::Later => {
+                    self.progress.waits.keep(token);
+                    return Poll::Pending;
+                }
+                Next::Stop => {
+                    drop(token);
+                    self.stopped(scope);
+                    return Poll::Pending;
+                }
+                Next::Fail(error) => {
+                    drop(token);
+                    // Terminal, as tower has it.
+                    self.done(None);
+                    return Poll::Ready(Err(error));
+                }
+            }
+            let (verdict, outcome) = ready!(self.attempted(cx));
+            if verdict.is_success() && self.progress.is_brief(&self.config.settings) {
+                return Poll::Ready(self.succeeded(scope, outcome));
+            }
+            ended = Some((verdict, outcome));
         }
     }
 
-    /// The attempt that is under way.
+    /// The attempt that has just been started.
     #[inline]
     fn attempted(&mut self, cx: &mut Context<'_>) -> Poll<Ended<S::Response, S::Error>> {
         let Some(attempt) = self.attempt.as_mut().as_pin_mut() else {
@@ -140,7 +135,8 @@ where
         judged: bool,
         cx: &mut Context<'_>,
     ) -> Next<S::Error> {
-        if !self.progress.waits.are_over(cx) || (!judged && context::is_over()) {
+        let is_waiting = matches!(*self.between, Between::Waiting);
+        if !is_waiting || !self.progress.waits.are_over(cx) || (!judged && context::is_over()) {
             return Next::Later;
         }
         if stop_if_moved_on(scope) {
