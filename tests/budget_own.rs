@@ -4,14 +4,18 @@
 
 mod support;
 
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use support::{Readiness, Script, Step};
+use tokio::time::{Sleep, sleep};
 use tokio_test::task::spawn;
 use tower::{Layer, Service, ServiceExt};
-use tower_composure::retry::RetryLayerBuilder;
-use tower_composure::{Backoff, Budget, BudgetLayer, Effect, Jitter, RetryLayer};
+use tower_composure::retry::{Release, RetryLayerBuilder};
+use tower_composure::{
+    Attempt, Backoff, Budget, BudgetLayer, Effect, Jitter, RetryLayer, Verdict, policy_fn,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -59,6 +63,8 @@ async fn a_token_is_back_with_the_error_of_a_service_that_is_never_ready_again()
         }
         assert_eq!(outcome, Poll::Ready(Err("gone")));
         assert_eq!((inner.calls(), own.balance()), (1, 5.0));
+        assert!(call.poll().is_pending(), "nothing goes on behind an end");
+        assert_eq!(inner.calls(), 1);
     }
 }
 
@@ -79,6 +85,45 @@ async fn a_token_is_kept_while_the_service_is_not_ready_and_is_back_with_a_drop(
         drop(call);
         assert_eq!((inner.calls(), own.balance()), (1, 5.0));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_retry_is_paid_for_where_others_have_their_turn_in_between() {
+    let own = Budget::new(0.0, 100).unwrap();
+    let layer = retry().backoff(Backoff::none()).budget(own.clone());
+    let layer = layer.max_attempts(41).build().unwrap();
+    let inner = Inner::new([Step::Err("503")]);
+    assert_eq!(layer.layer(inner.clone()).oneshot(1).await, Err("503"));
+    assert_eq!((inner.calls(), own.balance()), (41, 60.0));
+}
+
+/// Lets go of a response within a second.
+#[derive(Clone)]
+struct Slowly;
+
+impl Release<u32> for Slowly {
+    type Future = Pin<Box<Sleep>>;
+
+    fn release(&self, _: u32) -> Option<Self::Future> {
+        Some(Box::pin(sleep(SECOND)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_kept_while_the_response_that_lost_is_let_go_of() {
+    let own = Budget::new(0.0, 5).unwrap();
+    let policy = policy_fn(|_: &Attempt, outcome: Result<&u32, &&str>| match outcome {
+        Ok(200) => Verdict::Success,
+        _ => Verdict::REFUSED,
+    });
+    let inner = Inner::new([Step::Ok(503), Step::Ok(200)]);
+    let layer = RetryLayer::builder(policy).backoff(Backoff::none());
+    let layer = layer.release(Slowly).budget(own.clone()).build().unwrap();
+    let mut call = spawn(layer.layer(inner.clone()).oneshot(1));
+    assert!(call.poll().is_pending());
+    assert_eq!((inner.calls(), own.balance()), (1, 4.0));
+    assert_eq!(call.await, Ok(200));
+    assert_eq!((inner.calls(), own.balance()), (2, 4.0));
 }
 
 #[tokio::test(start_paused = true)]

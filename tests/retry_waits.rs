@@ -4,12 +4,15 @@
 
 mod support;
 
+use std::task::Poll;
 use std::time::Duration;
 
 use support::Step;
 use support::told::{Inner, SECOND, Said, Told, cases, stops, told};
 use tower::{Layer, ServiceBuilder, ServiceExt};
-use tower_composure::{Backoff, DeadlineLayer, Effect, Hint, RetryLayer, StopReason, Verdict};
+use tower_composure::{
+    Backoff, DeadlineExceeded, DeadlineLayer, Effect, Hint, Jitter, RetryLayer, StopReason, Verdict,
+};
 
 // How long a retry waits, where the server said it.
 
@@ -156,4 +159,43 @@ async fn a_service_that_fails_at_once_lets_others_have_their_turn() {
     assert!(call.poll().is_pending());
     assert!(call.is_woken(), "it comes back, after the others");
     assert_eq!(inner.calls(), 32);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_attempt_starts_where_the_deadline_passed_in_the_same_moment() {
+    // A thread that was held up sees the end of the wait and the end of the call at once.
+    let inner = Inner::new([Step::Err("a"), Step::Ok(1)]);
+    let retry = cases(Effect::Read).build().unwrap();
+    let service = DeadlineLayer::call(SECOND).layer(retry.layer(inner.clone()));
+    let mut call = tokio_test::task::spawn(service.oneshot(1));
+    assert!(call.poll().is_pending());
+    tokio::time::advance(2 * SECOND).await;
+    match call.poll() {
+        Poll::Ready(Err(error)) => assert!(DeadlineExceeded::find(&*error).is_some()),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(inner.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn decorrelated_waits_grow_from_the_one_before() {
+    let backoff = Backoff::exponential(SECOND / 10, 10 * SECOND).jitter(Jitter::Decorrelated);
+    let mut longest = 0;
+    for seed in 0..100 {
+        let layer = cases(Effect::Read).backoff(backoff).seed(seed);
+        let inner = Inner::new([Step::Err("a"), Step::Err("b"), Step::Ok(1)]);
+        let service = layer.build().unwrap().layer(inner.clone());
+        service.oneshot(1).await.unwrap();
+        let [_, second, third] = inner.times()[..] else {
+            panic!("{:?}", inner.times());
+        };
+        let (first_wait, wait) = (second, third - second);
+        assert!((100..=300).contains(&first_wait), "{first_wait}");
+        assert!(
+            (100..=3 * first_wait + 3).contains(&wait),
+            "{first_wait}, {wait}"
+        );
+        longest = longest.max(wait);
+    }
+    assert!(longest > 300, "longer than from the base: {longest}");
 }
