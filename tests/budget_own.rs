@@ -57,7 +57,7 @@ async fn a_token_is_back_with_the_error_of_a_service_that_is_never_ready_again()
         let mut call = spawn(service.ready().await.unwrap().call(1));
         let mut outcome = call.poll();
         if outcome.is_pending() {
-            assert_eq!(own.balance(), 4.0);
+            assert_eq!((inner.calls(), own.balance()), (1, 4.0));
             tokio::time::advance(2 * SECOND).await;
             outcome = call.poll();
         }
@@ -79,7 +79,7 @@ async fn a_token_is_kept_while_the_service_is_not_ready_and_is_back_with_a_drop(
         let mut call = spawn(service.ready().await.unwrap().call(1));
         for _ in 0..3 {
             assert!(call.poll().is_pending());
-            assert_eq!(own.balance(), 4.0);
+            assert_eq!((inner.calls(), own.balance()), (1, 4.0));
             tokio::time::advance(2 * SECOND).await;
         }
         drop(call);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::builder::CircuitBreakerBuilder;
 use super::machine::{Admission, Surroundings};
 use super::metrics::{CircuitMetrics, CircuitState};
+use super::notes::Notes;
 use super::permit::{BreakerLane, Permit};
 use super::settings::Settings;
 use super::shared::{Shared, duration};
@@ -208,15 +209,30 @@ impl CircuitBreaker {
         duration(self.shared.machine.live().probe_lease())
     }
 
-    /// Lets a call through that asks for no more than its outcome, as nearly all do.
+    /// Lets a call through that asks for no more than its outcome, as nearly all do. It is `entrusted` where the retry
+    /// below has this breaker.
     #[inline]
-    pub(super) fn try_admit_plainly(&self) -> Option<Permit> {
+    pub(super) fn try_admit_plainly(&self, entrusted: bool) -> Option<Permit> {
         let generation = self.shared.machine.closed_generation()?;
         if self.shared.looks_closely() {
-            return None;
+            None
+        } else if entrusted && self.shared.machine.can_be_full_of_success() {
+            Some(Permit::entrusted(generation))
+        } else {
+            Some(Permit::plain(self.lane(), generation))
         }
-        let lane = BreakerLane::new(self.lanes.of_this_thread());
-        Some(Permit::plain(lane, generation))
+    }
+
+    /// An owner of the state, for a call.
+    #[inline]
+    pub(super) fn lane(&self) -> BreakerLane {
+        BreakerLane::new(self.lanes.of_this_thread())
+    }
+
+    /// Whether one more success of a call that was let through like this changes nothing.
+    #[inline]
+    pub(super) fn is_full_of_success(&self, notes: Notes) -> bool {
+        self.shared.machine.is_full_of_success(notes.generation())
     }
 
     pub(super) fn try_admit(&self) -> Result<Admission, Duration> {
@@ -246,7 +262,7 @@ impl CircuitBreaker {
 
     /// What a call that was let through holds.
     pub(super) fn permit(&self, admission: Admission) -> Permit {
-        Permit::new(BreakerLane::new(self.lanes.of_this_thread()), admission)
+        Permit::new(self.lane(), admission)
     }
 
     /// A call that was let through is refused all the same.

@@ -108,6 +108,11 @@ impl Machine {
         self.window.is_full_of_success(Tag::of(generation))
     }
 
+    #[inline]
+    pub(super) const fn can_be_full_of_success(&self) -> bool {
+        self.window.can_be_full_of_success()
+    }
+
     /// Lets a call through, or says for how many microseconds it is refused.
     pub(super) fn admit(&self, around: &impl Surroundings) -> Result<Admission, u64> {
         let state = self.advance(around);

@@ -17,6 +17,8 @@ const REPORTED: u64 = 1 << 4;
 const STOPPED: u64 = 1 << 5;
 /// Nothing is left to count.
 const SETTLED: u64 = 1 << 6;
+/// The breaker itself is with the retry below, until that gives it back.
+const ENTRUSTED: u64 = 1 << 7;
 
 /// A generation has 53 bits.
 const GENERATION_SHIFT: u32 = 8;
@@ -41,6 +43,23 @@ impl Notes {
         let counts = if counts_attempts { COUNTS_ATTEMPTS } else { 0 };
         let measured = if measured { MEASURED } else { 0 };
         Self(self.0 | probe | counts | measured)
+    }
+
+    /// The same, of a call whose retry has the breaker.
+    #[inline]
+    pub(super) const fn entrusted(self) -> Self {
+        Self(self.0 | ENTRUSTED)
+    }
+
+    #[inline]
+    pub(crate) const fn is_entrusted(self) -> bool {
+        self.0 & ENTRUSTED != 0
+    }
+
+    /// The retry has given the breaker back.
+    #[inline]
+    pub(super) const fn given_back(self) -> Self {
+        Self(self.0 & !ENTRUSTED)
     }
 
     #[inline]
@@ -107,8 +126,8 @@ mod tests {
 
     const PLAIN: Notes = Notes::of(GENERATION_MASK);
 
-    /// Probe, counts attempts, has reported, stopped, settled, plain, counted.
-    const fn facts(notes: Notes) -> [bool; 7] {
+    /// Probe, counts attempts, has reported, stopped, settled, plain, counted, entrusted.
+    const fn facts(notes: Notes) -> [bool; 8] {
         [
             notes.is_probe(),
             notes.counts_attempts(),
@@ -117,10 +136,11 @@ mod tests {
             notes.is_settled(),
             notes.is_plain(),
             notes.is_counted(),
+            notes.is_entrusted(),
         ]
     }
 
-    fn set(facts: [u8; 7]) -> [bool; 7] {
+    fn set(facts: [u8; 8]) -> [bool; 8] {
         facts.map(|fact| fact == 1)
     }
 
@@ -129,18 +149,21 @@ mod tests {
         let probe = PLAIN.with(true, false, false);
         let counting = PLAIN.with(false, true, false);
         for (notes, told) in [
-            (PLAIN, [0, 0, 0, 0, 0, 1, 0]),
-            (probe, [1, 0, 0, 0, 0, 0, 0]),
-            (counting, [0, 1, 0, 0, 0, 1, 0]),
-            (PLAIN.with(false, false, true), [0, 0, 0, 0, 0, 0, 0]),
-            (PLAIN.started(), [0, 0, 0, 0, 0, 1, 0]),
-            (counting.reported(), [0, 1, 1, 0, 0, 0, 1]),
-            (counting.reported().started(), [0, 1, 1, 0, 0, 0, 0]),
-            (counting.started().reported(), [0, 1, 1, 0, 0, 0, 1]),
-            (probe.reported(), [1, 0, 1, 0, 1, 0, 1]),
-            (PLAIN.stopped(), [0, 0, 0, 1, 0, 0, 0]),
-            (PLAIN.settled(), [0, 0, 0, 0, 1, 0, 0]),
-            (Notes::NONE, [0, 0, 0, 0, 1, 0, 0]),
+            (PLAIN, [0, 0, 0, 0, 0, 1, 0, 0]),
+            (probe, [1, 0, 0, 0, 0, 0, 0, 0]),
+            (counting, [0, 1, 0, 0, 0, 1, 0, 0]),
+            (PLAIN.with(false, false, true), [0, 0, 0, 0, 0, 0, 0, 0]),
+            (PLAIN.started(), [0, 0, 0, 0, 0, 1, 0, 0]),
+            (counting.reported(), [0, 1, 1, 0, 0, 0, 1, 0]),
+            (counting.reported().started(), [0, 1, 1, 0, 0, 0, 0, 0]),
+            (counting.started().reported(), [0, 1, 1, 0, 0, 0, 1, 0]),
+            (probe.reported(), [1, 0, 1, 0, 1, 0, 1, 0]),
+            (PLAIN.stopped(), [0, 0, 0, 1, 0, 0, 0, 0]),
+            (PLAIN.settled(), [0, 0, 0, 0, 1, 0, 0, 0]),
+            (PLAIN.entrusted(), [0, 0, 0, 0, 0, 1, 0, 1]),
+            (PLAIN.entrusted().settled(), [0, 0, 0, 0, 1, 0, 0, 1]),
+            (PLAIN.entrusted().given_back(), [0, 0, 0, 0, 0, 1, 0, 0]),
+            (Notes::NONE, [0, 0, 0, 0, 1, 0, 0, 0]),
         ] {
             assert_eq!(facts(notes), set(told), "{notes:?}");
         }
@@ -149,8 +172,10 @@ mod tests {
             .started()
             .reported()
             .stopped()
-            .settled();
+            .settled()
+            .entrusted();
         assert_eq!(all.generation(), GENERATION_MASK);
+        assert_eq!(all.given_back().entrusted(), all);
     }
 
     #[test]
@@ -160,6 +185,8 @@ mod tests {
             Notes::reported,
             Notes::stopped,
             Notes::settled,
+            Notes::entrusted,
+            Notes::given_back,
         ] {
             let noted = note(PLAIN.with(true, true, true));
             assert_eq!(note(noted), noted);

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::CircuitBreaker;
 use super::machine::{Admission, Observation, Outcome, Surroundings};
 use super::notes::Notes;
 use super::probes::Probe;
@@ -73,6 +74,16 @@ impl Permit {
         }
     }
 
+    /// The same, of a call whose retry has the breaker at hand: most calls end there, and need no owner of it here.
+    #[inline]
+    pub(super) const fn entrusted(generation: u64) -> Self {
+        Self {
+            lane: Slot::NONE,
+            notes: Notes::of(generation).entrusted(),
+            times: None,
+        }
+    }
+
     pub(super) fn new(lane: BreakerLane, admission: Admission) -> Self {
         let mut permit = Self::plain(lane, admission.generation);
         if admission.probe.is_some() || permit.breaker().is_some_and(Shared::looks_closely) {
@@ -119,10 +130,16 @@ impl Permit {
         self.lane.as_ref().map(|lane| &**lane.0)
     }
 
-    /// Whether anybody will count the outcome.
+    /// Whether the outcome is counted here: the retry gives back what it has not settled.
     #[inline]
     pub(super) const fn counts(&self) -> bool {
         self.lane.is_some()
+    }
+
+    /// Whether there is a breaker to lend to the retry below, or one that it has.
+    #[inline]
+    pub(crate) const fn is_lendable(&self) -> bool {
+        self.lane.is_some() || self.notes.is_entrusted()
     }
 
     /// The call has ended, with its `number`th attempt.
@@ -186,6 +203,28 @@ impl LentPermit {
     pub(crate) fn in_scope() -> Self {
         Self {
             notes: context::notes(),
+        }
+    }
+
+    /// The call has succeeded, with its `number`th attempt. Only a breaker that counts attempts has to hear of it, and the
+    /// one `at_hand`, where the call is entrusted to it, which mostly has only to look.
+    #[inline]
+    pub(crate) fn succeeded(&self, at_hand: Option<&CircuitBreaker>, number: u32) {
+        if !self.notes.is_entrusted() {
+            self.attempt_finished(Verdict::Success, true, number);
+        } else if at_hand.is_some_and(|breaker| breaker.is_full_of_success(self.notes)) {
+            context::set_notes(self.notes.settled());
+        } else {
+            self.give_back(at_hand);
+        }
+    }
+
+    /// Whoever entrusted the call to the breaker at hand needs it now.
+    #[cold]
+    pub(crate) fn give_back(&self, at_hand: Option<&CircuitBreaker>) {
+        if let (true, Some(breaker)) = (self.notes.is_entrusted(), at_hand) {
+            context::set_notes(self.notes.given_back());
+            context::put_breaker(breaker.lane());
         }
     }
 

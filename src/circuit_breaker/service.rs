@@ -70,7 +70,7 @@ where
 
     #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
-        match admit_plainly(self.breaker.as_ref(), &self.inner) {
+        match admit_plainly(self.breaker.as_ref(), &self.inner, false) {
             Some(permit) => start(&mut self.inner, permit, &self.policy, request),
             None => self.call_slowly(request),
         }
@@ -99,9 +99,10 @@ where
 pub(crate) fn admit_plainly<S>(
     breaker: Option<&CircuitBreaker>,
     inner: &Ready<S>,
+    entrusted: bool,
 ) -> Option<Permit> {
     if inner.is_ready() && !context::frame().has_breaker() {
-        breaker?.try_admit_plainly()
+        breaker?.try_admit_plainly(entrusted)
     } else {
         None
     }

@@ -58,6 +58,12 @@ impl Window {
         }
     }
 
+    /// Whether there is a moment after which one more success changes nothing.
+    #[inline]
+    pub(super) const fn can_be_full_of_success(&self) -> bool {
+        matches!(self, Self::Count(_))
+    }
+
     /// See [`Tag::refresh`].
     pub(super) fn refresh(&self, tag: Tag) {
         match self {

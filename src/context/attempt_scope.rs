@@ -8,8 +8,7 @@ use super::frame::{Frame, Signals};
 use super::handles::{look, swap};
 use super::key::SharedKey;
 use crate::budget::LentBudget;
-use crate::circuit_breaker::LentPermit;
-use crate::verdict::Verdict;
+use crate::circuit_breaker::{CircuitBreaker, LentPermit};
 
 /// What is in scope below a retry, from one poll to the next: the attempt and the ownership of the call, and the key
 /// that the attempts share, unless the frame says that the key is the one of the scope around.
@@ -147,11 +146,11 @@ impl<'a> AttemptScope<'a> {
         self.outer.has(Frame::BREAKER).then(LentPermit::in_scope)
     }
 
-    /// A first attempt has succeeded, which only a breaker that counts attempts hears of.
+    /// The breaker above needs what the retry has been entrusted with: not all is as in most calls.
     #[inline]
-    pub(crate) fn succeed_in_breaker(&self, number: u32) {
+    pub(crate) fn give_breaker_back(&self, at_hand: Option<&CircuitBreaker>) {
         if let Some(breaker) = self.breaker() {
-            breaker.attempt_finished(Verdict::Success, true, number);
+            breaker.give_back(at_hand);
         }
     }
 

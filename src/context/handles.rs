@@ -95,6 +95,11 @@ pub(crate) fn hidden_breaker() -> Option<BreakerLane> {
     look(BreakerLane::clone)
 }
 
+/// Puts a breaker into scope, where whoever is above takes it as what it has lent.
+pub(crate) fn put_breaker(breaker: BreakerLane) {
+    swap(&mut Slot::of(breaker));
+}
+
 /// Lends what is in a slot to the layers below for as long as it lives. The handle is moved into the scope and moved
 /// back. An empty slot hides what the scope around lends.
 #[must_use = "the scope ends when the guard is dropped"]
@@ -169,7 +174,7 @@ pub(crate) struct PermitScope<'a> {
 impl<'a> PermitScope<'a> {
     #[inline]
     pub(crate) fn enter(permit: &'a mut Permit) -> Self {
-        let changes = if permit.lane.is_some() {
+        let changes = if permit.is_lendable() {
             if permit.notes.counts_attempts() {
                 swap_times(permit);
             }

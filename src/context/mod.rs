@@ -51,7 +51,7 @@ pub(crate) use cells::{
 };
 pub(crate) use deadline_scope::{DeadlineScope, Mark, Span, start_of};
 pub(crate) use frame::Frame;
-pub(crate) use handles::{HiddenBreaker, Lending, PermitScope, hidden_breaker};
+pub(crate) use handles::{HiddenBreaker, Lending, PermitScope, hidden_breaker, put_breaker};
 #[cfg(feature = "tool")]
 pub(crate) use key::KeyInScope;
 #[cfg(any(feature = "http", feature = "tool"))]

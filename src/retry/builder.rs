@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::config::{Allowance, Config, Settings};
 use super::{Backoff, CloneRequest, DropResponse, RetryLayer, RetrySwitch};
 use crate::budget::Budget;
+use crate::circuit_breaker::CircuitBreaker;
 use crate::error::ConfigError;
 use crate::observer::{Observer, Watch};
 use crate::rng::Random;
@@ -34,6 +35,7 @@ pub struct RetryLayerBuilder<P, R = CloneRequest, D = DropResponse> {
     honours_keys: bool,
     switch: RetrySwitch,
     budget: Allowance,
+    breaker: Option<CircuitBreaker>,
     seed: Option<u64>,
     observer: Option<Arc<dyn Observer>>,
     dependency: Arc<str>,
@@ -52,6 +54,7 @@ impl<P> RetryLayerBuilder<P> {
             honours_keys: false,
             switch: RetrySwitch::new(),
             budget: Allowance::Lent,
+            breaker: None,
             seed: None,
             observer: None,
             dependency: "".into(),
@@ -269,6 +272,12 @@ impl<P, R, D> RetryLayerBuilder<P, R, D> {
         self.with(|replay, _| (replay, release))
     }
 
+    /// The breaker of the same stack, which may leave the calls that it has let through to this retry.
+    pub(crate) fn breaker(mut self, breaker: Option<CircuitBreaker>) -> Self {
+        self.breaker = breaker;
+        self
+    }
+
     /// The same settings with other strategies.
     fn with<S, T>(self, change: impl FnOnce(R, D) -> (S, T)) -> RetryLayerBuilder<P, S, T> {
         let (replay, release) = change(self.replay, self.release);
@@ -283,6 +292,7 @@ impl<P, R, D> RetryLayerBuilder<P, R, D> {
             honours_keys: self.honours_keys,
             switch: self.switch,
             budget: self.budget,
+            breaker: self.breaker,
             seed: self.seed,
             observer: self.observer,
             dependency: self.dependency,
@@ -328,6 +338,7 @@ impl<P, R, D> RetryLayerBuilder<P, R, D> {
                 honours_keys: self.honours_keys,
                 switch: self.switch,
                 budget: self.budget,
+                breaker: self.breaker,
                 random: Random::new(self.seed),
                 watch: self
                     .observer

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::{Backoff, RetrySwitch};
 use crate::budget::LentBudget;
+use crate::circuit_breaker::CircuitBreaker;
 use crate::context::AttemptScope;
 use crate::observer::{Observer, Watch};
 use crate::rng::Random;
@@ -26,6 +27,8 @@ pub(super) struct Settings {
     pub(super) switch: RetrySwitch,
     pub(super) random: Random,
     pub(super) budget: Allowance,
+    /// The breaker that entrusts calls to this retry.
+    pub(super) breaker: Option<CircuitBreaker>,
     pub(super) watch: Option<Watch>,
     // No observer, and more than one attempt: looked at once a call.
     pub(super) is_unwatched_and_retries: bool,

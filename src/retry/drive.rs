@@ -50,6 +50,7 @@ where
         ended: Option<Ended<S::Response, S::Error>>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<S::Response, S::Error>> {
+        scope.give_breaker_back(self.config.settings.breaker.as_ref());
         let outcome = self.drive(&mut scope, ended, cx);
         if self.attempt.is_none() {
             // Whatever runs between two attempts, or a service that is not ready, may have left one of its own.

@@ -131,6 +131,7 @@ where
         };
         let Poll::Ready(outcome) = attempt.poll(cx) else {
             this.progress.publish_so_far(true);
+            scope.give_breaker_back(this.config.settings.breaker.as_ref());
             return Poll::Pending;
         };
         let facts = this.progress.attempt();

@@ -254,7 +254,9 @@ impl Progress {
     /// An attempt has succeeded, and there is no more to say of the call.
     #[inline(always)]
     pub(super) fn succeed(&self, settings: &Settings, scope: &AttemptScope<'_>) {
-        scope.succeed_in_breaker(self.attempt.number());
+        if let Some(breaker) = scope.breaker() {
+            breaker.succeeded(settings.breaker.as_ref(), self.attempt.number());
+        }
         if earns(scope.below()) {
             settings.budget(scope, LentBudget::deposit);
         }

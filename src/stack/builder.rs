@@ -342,7 +342,9 @@ impl<P, K: KeyLayer, R, D> StackBuilder<P, K, R, D> {
         let mut attempt = DeadlineLayer::attempt(attempt);
         let mut key = self.key;
         let name = || Arc::clone(&self.dependency);
-        let mut retry = self.retry.dependency(name());
+        let is_transparent = key.is_transparent();
+        let at_hand = breaker.clone().filter(|_| is_transparent);
+        let mut retry = self.retry.dependency(name()).breaker(at_hand);
         if let Some(observer) = &self.observer {
             let observer = || Arc::clone(observer);
             call = call.observer(name(), observer());
@@ -353,7 +355,7 @@ impl<P, K: KeyLayer, R, D> StackBuilder<P, K, R, D> {
         Ok(Stack {
             breaker: CircuitBreakerLayer::maybe(breaker, self.policy),
             call,
-            one_timer: key.is_transparent(),
+            is_transparent,
             key,
             retry: retry.build()?,
             attempt,

@@ -41,6 +41,8 @@ pub struct GuardedService<S, P> {
     breaker: Option<CircuitBreaker>,
     policy: P,
     rule: Rule,
+    // Whether the retry below has the breaker too, and settles a success that changes nothing.
+    entrusts: bool,
 }
 
 impl<S, P> GuardedService<S, P> {
@@ -48,12 +50,14 @@ impl<S, P> GuardedService<S, P> {
         inner: S,
         (breaker, policy): (Option<CircuitBreaker>, P),
         rule: Rule,
+        entrusts: bool,
     ) -> Self {
         Self {
             inner: Ready::new(inner),
             breaker,
             policy,
             rule,
+            entrusts,
         }
     }
 
@@ -112,7 +116,7 @@ where
 
     #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
-        let Some(permit) = admit_plainly(self.breaker.as_ref(), &self.inner) else {
+        let Some(permit) = admit_plainly(self.breaker.as_ref(), &self.inner, self.entrusts) else {
             return self.call_slowly(request);
         };
         let Some(end) = self.rule.begin() else {
@@ -143,6 +147,7 @@ impl<S: Clone, P: Clone> Clone for GuardedService<S, P> {
             breaker: self.breaker.clone(),
             policy: self.policy.clone(),
             rule: self.rule.clone(),
+            entrusts: self.entrusts,
         }
     }
 }

@@ -25,8 +25,9 @@ use crate::retry::{CloneRequest, DropResponse, RetryLayer, RetryService, RetrySw
 pub struct Stack<P, K = NoKey, R = CloneRequest, D = DropResponse> {
     pub(super) breaker: CircuitBreakerLayer<P>,
     pub(super) call: DeadlineLayer,
-    // Whether the call's deadline may lean on the timer of an attempt.
-    pub(super) one_timer: bool,
+    // Whether whatever is between breaker and retry hands each poll and each outcome on as it is: then the deadline of the
+    // call may lean on the timer of an attempt, and the breaker entrust its calls to the retry.
+    pub(super) is_transparent: bool,
     pub(super) key: K,
     pub(super) retry: RetryLayer<P, R, D>,
     pub(super) attempt: DeadlineLayer,
@@ -91,10 +92,10 @@ where
         let retrying = self.retry.layer(attempt);
         let keyed = self.key.layer(retrying);
         let mut rule = self.call.rule();
-        if self.one_timer {
+        if self.is_transparent {
             rule = rule.leaning_on_below();
         }
-        GuardedService::new(keyed, self.breaker.parts(), rule)
+        GuardedService::new(keyed, self.breaker.parts(), rule, self.is_transparent)
     }
 }
 
@@ -103,7 +104,7 @@ impl<P: Clone, K: Clone, R, D> Clone for Stack<P, K, R, D> {
         Self {
             breaker: self.breaker.clone(),
             call: self.call.clone(),
-            one_timer: self.one_timer,
+            is_transparent: self.is_transparent,
             key: self.key.clone(),
             retry: self.retry.clone(),
             attempt: self.attempt.clone(),
