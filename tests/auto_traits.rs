@@ -16,7 +16,9 @@ use tower_composure::circuit_breaker::{
 };
 use tower_composure::context::{Keyed, Reported, Scoped};
 use tower_composure::deadline::{DeadlineFuture, DeadlineService};
-use tower_composure::retry::{CloneRequest, DropResponse, RetryFuture, RetryService};
+use tower_composure::retry::{
+    CloneRequest, DropResponse, NothingToWaitFor, RetryFuture, RetryService,
+};
 use tower_composure::stack::{GuardedFuture, NoKey, StackService};
 use tower_composure::{
     Attempt, BoxError, BreakerOpen, Budget, BudgetLayer, CallContext, CallReport, CircuitBreaker,
@@ -99,6 +101,7 @@ assert_impl_all!(Scoped<Ready>: Send, Sync, Unpin);
 assert_impl_all!(Keyed<Ready>: Send, Sync, Unpin);
 assert_impl_all!(Reported<Ready>: Send, Sync, Unpin);
 assert_impl_all!(DropResponse: Send, Sync, Unpin, Copy);
+assert_impl_all!(NothingToWaitFor: Send, Sync, Unpin);
 
 /// The bodies: what is sent, shared and moved of them depends on the body they wrap as little as can be.
 #[cfg(feature = "http")]

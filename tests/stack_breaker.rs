@@ -7,13 +7,17 @@
 mod says;
 mod support;
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use says::{Dependency, Says, breaker_open, exceeded, recorded};
 use support::{Script, Step};
 use tokio_test::{assert_pending, task};
 use tower::{BoxError, Layer, Service, ServiceExt};
-use tower_composure::{Backoff, CircuitBreaker, CircuitState, Effect, Stack, Verdict};
+use tower_composure::stack::StackBuilder;
+use tower_composure::{
+    Attempt, Backoff, CallReport, CircuitBreaker, Effect, Observer, Stack, StopReason, Verdict,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const WINDOW: u32 = 10;
@@ -32,15 +36,13 @@ fn breaker() -> CircuitBreaker {
         .unwrap()
 }
 
-fn stack(breaker: &CircuitBreaker) -> Stack<Says> {
+fn stack(breaker: &CircuitBreaker) -> StackBuilder<Says> {
     Stack::builder(Says(Effect::Read))
         .backoff(Backoff::constant(SECOND / 10))
         .breaker(breaker.clone())
         .attempt_deadline(SECOND)
         .call_deadline(SECOND)
         .max_attempts(2)
-        .build()
-        .unwrap()
 }
 
 /// A breaker whose window is full of successes, and a service whose next outcomes are these.
@@ -53,7 +55,7 @@ async fn full(
     let breaker = breaker();
     let before = (0..WINDOW).map(|_| OK);
     let script: Dependency = Script::new(before.chain(steps));
-    let service = stack(&breaker).layer(script);
+    let service = stack(&breaker).build().unwrap().layer(script);
     for number in 1..=WINDOW {
         assert!(service.clone().oneshot(number).await.is_ok());
         assert_eq!(recorded(&breaker), (number, 0));
@@ -96,15 +98,36 @@ async fn a_call_that_is_dropped_counts_nothing() {
     assert_eq!(recorded(&breaker), (WINDOW, 0));
 }
 
+/// How retries were refused, and how calls ended.
+#[derive(Default)]
+struct Ends(Mutex<Vec<(Option<StopReason>, bool)>>);
+
+impl Observer for Ends {
+    fn retry_refused(&self, _: &str, _: &Attempt, reason: StopReason) {
+        self.0.lock().unwrap().push((Some(reason), false));
+    }
+
+    fn call_finished(&self, _: &str, report: &CallReport) {
+        let end = (report.stop_reason(), report.is_cancelled());
+        self.0.lock().unwrap().push(end);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_under_way_stops_where_the_breaker_opens() {
-    let (breaker, service) = full([REFUSED, FAULT]).await;
-    let mut retrying = task::spawn(service.clone().oneshot(1));
+    let (breaker, ends) = (breaker(), Arc::new(Ends::default()));
+    let stack = stack(&breaker).observer(Arc::clone(&ends) as Arc<dyn Observer>);
+    let stack = stack.build().unwrap();
+    let script: Dependency = Script::new([REFUSED, FAULT]);
+    let mut retrying = task::spawn(CallReport::of(stack.layer(script.clone()).oneshot(1)));
     assert_pending!(retrying.poll(), "between two attempts");
     breaker.force_open();
-    let error = retrying.await.unwrap_err();
-    assert!(!breaker_open(&error).remaining().is_zero());
-    assert_eq!(breaker.state(), CircuitState::ForcedOpen);
+    let (outcome, report) = retrying.await;
+    assert!(!breaker_open(&outcome.unwrap_err()).remaining().is_zero());
+    assert_eq!(report.unwrap().stop_reason(), Some(StopReason::BreakerOpen));
+    assert_eq!(script.calls(), 1);
+    let end = (Some(StopReason::BreakerOpen), false);
+    assert_eq!(*ends.0.lock().unwrap(), [end, end]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,17 +145,14 @@ async fn what_came_of_an_older_window_counts_in_no_newer_one() {
 async fn a_stack_in_a_stack_counts_into_its_own_breaker() {
     let outer = breaker();
     let (inner, service) = full([OK, FAULT.after(SECOND / 2), OK]).await;
-    let service = stack(&outer).layer(service);
+    let service = stack(&outer).build().unwrap().layer(service);
+    let healthy = stack(&outer).build().unwrap().layer(Dependency::new([OK]));
     for number in 1..=WINDOW {
-        assert!(stack(&outer).layer(fine()).oneshot(number).await.is_ok());
+        assert!(healthy.clone().oneshot(number).await.is_ok());
     }
     for failures in [0, 1, 1] {
         assert!(service.clone().oneshot(0).await.is_ok());
         assert_eq!(recorded(&outer), (WINDOW, failures));
         assert_eq!(recorded(&inner), (WINDOW, failures));
     }
-}
-
-fn fine() -> Dependency {
-    Script::new([OK])
 }

@@ -6,6 +6,7 @@ use super::config::{Allowance, Config, Settings};
 use super::{Backoff, CloneRequest, DropResponse, RetryLayer, RetrySwitch};
 use crate::budget::Budget;
 use crate::circuit_breaker::CircuitBreaker;
+use crate::clock;
 use crate::error::ConfigError;
 use crate::observer::{Observer, Watch};
 use crate::rng::Random;
@@ -343,6 +344,7 @@ impl<P, R, D> RetryLayerBuilder<P, R, D> {
                 watch: self
                     .observer
                     .map(|observer| Watch::new(observer, self.dependency)),
+                built: clock::now(),
             },
         }))
     }

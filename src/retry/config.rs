@@ -1,6 +1,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::{Backoff, RetrySwitch};
 use crate::budget::LentBudget;
 use crate::circuit_breaker::CircuitBreaker;
@@ -30,6 +32,8 @@ pub(super) struct Settings {
     /// The breaker that entrusts calls to this retry.
     pub(super) breaker: Option<CircuitBreaker>,
     pub(super) watch: Option<Watch>,
+    /// When the layer was built, which the times of calls that are watched count from.
+    pub(super) built: Instant,
     // No observer, and more than one attempt: looked at once a call.
     pub(super) is_unwatched_and_retries: bool,
 }

@@ -7,9 +7,8 @@ use tower_service::Service;
 
 use super::config::Config;
 use super::events::tell_deposited;
-use super::future::{Between, BetweenProj};
 use super::ownership::earns;
-use super::progress::Progress;
+use super::progress::{Progress, Stage};
 use super::{Release, Replay};
 use crate::budget::{LentBudget, Withdrawal};
 use crate::context::{self, AttemptScope};
@@ -27,7 +26,7 @@ type Ended<T, E> = (Verdict, Result<T, E>);
 /// The parts of the future of a call, once it is not simply at its first attempt.
 pub(super) struct Call<'a, Req, S: Service<Req>, P, R, D: Release<S::Response>> {
     pub(super) attempt: Pin<&'a mut Option<S::Future>>,
-    pub(super) between: Pin<&'a mut Between<D::Future>>,
+    pub(super) release: Pin<&'a mut Option<D::Future>>,
     pub(super) copy: &'a mut Option<Req>,
     pub(super) spare: &'a mut Option<S>,
     pub(super) config: &'a Config<P, R, D>,
@@ -56,8 +55,10 @@ where
             // Whatever runs between two attempts, or a service that is not ready, may have left one of its own.
             context::set_has_timer(false);
         }
-        if outcome.is_pending() && !matches!(*self.between, Between::Done) {
-            self.progress.publish_so_far(self.attempt.is_some());
+        if outcome.is_pending() && self.progress.stage != Stage::Done {
+            let settings = &self.config.settings;
+            self.progress
+                .publish_so_far(settings, self.attempt.is_some());
         }
         outcome
     }
@@ -86,22 +87,22 @@ where
                     return Poll::Pending;
                 }
             }
-            if let BetweenProj::Releasing { release } = self.between.as_mut().project() {
+            if let Some(release) = self.release.as_mut().as_pin_mut() {
                 ready!(release.poll(cx));
-                self.between.set(Between::Waiting);
+                self.release.set(None);
             }
-            match self.next(scope, judged, cx) {
-                Next::Start => self.start(scope, token),
-                Next::Later => {
+            match self.after_wait(scope, judged, cx) {
+                Then::Start => self.start(scope, token),
+                Then::Later => {
                     self.progress.waits.keep(token);
                     return Poll::Pending;
                 }
-                Next::Stop => {
+                Then::Stop => {
                     drop(token);
                     self.stopped(scope);
                     return Poll::Pending;
                 }
-                Next::Fail(error) => {
+                Then::Fail(error) => {
                     drop(token);
                     // Terminal, as tower has it.
                     self.done(None);
@@ -130,23 +131,23 @@ where
 
     /// What follows on a wait. Where an attempt has been judged in this poll, the time that is left has just been looked at.
     #[inline]
-    fn next(
+    fn after_wait(
         &mut self,
         scope: &AttemptScope<'_>,
         judged: bool,
         cx: &mut Context<'_>,
-    ) -> Next<S::Error> {
-        let is_waiting = matches!(*self.between, Between::Waiting);
+    ) -> Then<S::Error> {
+        let is_waiting = self.progress.stage == Stage::Waiting;
         if !is_waiting || !self.progress.waits.are_over(cx) || (!judged && context::is_over()) {
-            return Next::Later;
+            return Then::Later;
         }
         if stop_if_moved_on(scope) {
-            return Next::Stop;
+            return Then::Stop;
         }
         match self.spare.as_mut().map(|service| service.poll_ready(cx)) {
-            Some(Poll::Ready(Ok(()))) => Next::Start,
-            Some(Poll::Ready(Err(error))) => Next::Fail(error),
-            Some(Poll::Pending) | None => Next::Later,
+            Some(Poll::Ready(Ok(()))) => Then::Start,
+            Some(Poll::Ready(Err(error))) => Then::Fail(error),
+            Some(Poll::Pending) | None => Then::Later,
         }
     }
 
@@ -196,12 +197,12 @@ where
                     let response = outcome.ok();
                     let release = response.and_then(|response| config.release.release(response));
                     self.attempt.set(None);
-                    let Some(release) = release else {
-                        self.between.set(Between::Waiting);
+                    progress.stage = Stage::Waiting;
+                    if release.is_none() {
                         return Ok(token);
-                    };
+                    }
                     progress.waits.keep(token);
-                    self.between.set(Between::Releasing { release });
+                    self.release.set(release);
                     return Ok(Withdrawal::NOTHING);
                 }
                 Err(reason) => {
@@ -229,7 +230,7 @@ where
 
     /// No attempt follows the wait: the token goes back.
     fn done(&mut self, stop: Option<StopReason>) {
-        self.between.set(Between::Done);
+        self.progress.stage = Stage::Done;
         self.progress.waits.end();
         self.progress.conclude(&self.config.settings, stop);
     }
@@ -258,7 +259,7 @@ where
         let attempt = service.call(request);
         *self.copy = copy;
         *self.spare = self.copy.is_some().then_some(service);
-        self.between.set(Between::Nothing);
+        progress.stage = Stage::Attempting;
         self.attempt.set(Some(attempt));
     }
 }
@@ -277,7 +278,7 @@ fn stop_if_moved_on(scope: &AttemptScope<'_>) -> bool {
 }
 
 /// What follows on a wait.
-enum Next<E> {
+enum Then<E> {
     Start,
     Later,
     /// The breaker above has moved on.

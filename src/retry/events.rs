@@ -1,9 +1,8 @@
 //! What the observer of a retry hears.
 
-use std::time::Duration;
-
 use super::config::Settings;
 use super::progress::{Planned, Progress};
+use super::started::Started;
 use crate::attempt::Attempt;
 use crate::budget::LentBudget;
 use crate::context::AttemptScope;
@@ -19,21 +18,21 @@ pub(super) fn tell_attempt(settings: &Settings, attempt: Attempt) {
 impl Progress {
     /// The inner service is about to be called again.
     pub(super) fn tell_started(&mut self, settings: &Settings) {
-        let elapsed = self.elapsed().unwrap_or_default().as_nanos();
-        self.attempt_began = u64::try_from(elapsed).unwrap_or(u64::MAX);
+        if let Some(elapsed) = self.started.elapsed(settings.built) {
+            self.waits.attempt_begins(elapsed);
+        }
         tell_attempt(settings, self.attempt());
     }
 
     /// An attempt has ended and been classified.
     pub(super) fn tell_finished(&self, settings: &Settings, verdict: Verdict) {
-        let Some(elapsed) = self.elapsed() else {
+        let Some(elapsed) = self.started.elapsed(settings.built) else {
             return;
         };
-        let began = Duration::from_nanos(self.attempt_began);
         let finished = AttemptFinished {
             attempt: self.attempt(),
             verdict,
-            elapsed: elapsed.saturating_sub(began),
+            elapsed: elapsed.saturating_sub(self.waits.attempt_began()),
         };
         settings.tell(&|observer, dependency| observer.attempt_finished(dependency, &finished));
     }
@@ -78,7 +77,7 @@ impl Progress {
     /// The call is dropped. Nobody hears of it twice.
     #[inline]
     pub(super) fn abandon(&mut self, settings: &Settings, attempting: bool) {
-        if self.started.is_some() {
+        if self.started.is_watched() {
             self.tell_cancelled(settings, attempting);
         }
     }
@@ -87,9 +86,9 @@ impl Progress {
     fn tell_cancelled(&mut self, settings: &Settings, attempting: bool) {
         let report = CallReport {
             cancelled: true,
-            ..self.report_so_far(attempting)
+            ..self.report_so_far(settings, attempting)
         };
-        self.started = None;
+        self.started = Started::UNWATCHED;
         settings.tell(&|observer, dependency| observer.call_finished(dependency, &report));
     }
 }

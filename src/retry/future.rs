@@ -41,8 +41,9 @@ pin_project! {
         // None while no attempt is under way.
         #[pin]
         attempt: Option<S::Future>,
+        // Letting go of the response that lost. The timer of the wait already runs.
         #[pin]
-        between: Between<D::Future>,
+        release: Option<D::Future>,
         // What the next attempt is made of: none where no retry can be made.
         copy: Option<Req>,
         spare: Option<S>,
@@ -63,23 +64,6 @@ pin_project! {
     }
 }
 
-pin_project! {
-    #[project = BetweenProj]
-    pub(super) enum Between<D> {
-        // An attempt is under way.
-        Nothing,
-        // Letting go of the response that lost. The timer of the wait already runs.
-        Releasing {
-            #[pin]
-            release: D,
-        },
-        // Sleeping before the next attempt, and then, without a timer, waiting for the service to be ready for it.
-        Waiting,
-        // The breaker above answers in our place, or the outcome has been returned.
-        Done,
-    }
-}
-
 impl<S, P, R, Req, D> RetryFuture<S, P, R, Req, D>
 where
     S: Service<Req>,
@@ -95,7 +79,7 @@ where
     ) -> Self {
         Self {
             attempt: Some(attempt),
-            between: Between::Nothing,
+            release: None,
             copy,
             spare,
             config,
@@ -121,7 +105,7 @@ where
         let Some(attempt) = this.attempt.as_mut().as_pin_mut() else {
             return Call {
                 attempt: this.attempt,
-                between: this.between,
+                release: this.release,
                 copy: this.copy,
                 spare: this.spare,
                 config: this.config,
@@ -130,8 +114,9 @@ where
             .resumed(scope, None, cx);
         };
         let Poll::Ready(outcome) = attempt.poll(cx) else {
-            this.progress.publish_so_far(true);
-            scope.give_breaker_back(this.config.settings.breaker.as_ref());
+            let settings = &this.config.settings;
+            this.progress.publish_so_far(settings, true);
+            scope.give_breaker_back(settings.breaker.as_ref());
             return Poll::Pending;
         };
         let facts = this.progress.attempt();
@@ -143,7 +128,7 @@ where
         // Most calls have ended by now.
         Call {
             attempt: this.attempt,
-            between: this.between,
+            release: this.release,
             copy: this.copy,
             spare: this.spare,
             config: this.config,

@@ -117,6 +117,7 @@ mod progress;
 mod release;
 mod replay;
 mod service;
+mod started;
 mod switch;
 #[warn(
     clippy::arithmetic_side_effects,
@@ -129,7 +130,7 @@ pub use backoff::{Backoff, Jitter};
 pub use builder::RetryLayerBuilder;
 pub use future::RetryFuture;
 pub use layer::RetryLayer;
-pub use release::{DropResponse, Release};
+pub use release::{DropResponse, NothingToWaitFor, Release};
 pub use replay::{CloneRequest, Replay, ReplayFn, replay_fn};
 pub use service::RetryService;
 pub use switch::{RetryMode, RetrySwitch};

@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::RetryMode;
 use super::config::Settings;
 use super::failed::Failed;
 use super::ownership::{earns, has_repeated};
+use super::started::Started;
 use super::wait::Wait;
 use super::waits::Waits;
 use crate::attempt::Attempt;
 use crate::budget::{LentBudget, Withdrawal};
-use crate::clock;
 use crate::context::{self, AttemptScope, Frame};
 use crate::observer::DelayedBy;
 use crate::report::{CallReport, StopReason};
@@ -25,13 +23,24 @@ pub(super) struct Progress {
     spare: Spare,
     /// A budget was lent when the call began.
     budgeted: bool,
+    pub(super) stage: Stage,
     /// When the call began, where an observer wants to know and until it has heard of its end.
-    pub(super) started: Option<Instant>,
-    /// When the attempt began, in nanoseconds after the call.
-    pub(super) attempt_began: u64,
+    pub(super) started: Started,
     /// Most calls never need these two.
     failed: Option<Failed>,
     pub(super) waits: Waits,
+}
+
+/// Where a call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// An attempt is under way.
+    Attempting,
+    /// Letting go of the response that lost, sleeping before the next attempt, and then, without a timer, waiting for the
+    /// service to be ready for it.
+    Waiting,
+    /// The breaker above answers in our place, or the outcome has been returned.
+    Done,
 }
 
 /// Whether there is a copy of the request for the next attempt.
@@ -59,8 +68,8 @@ impl Progress {
             attempt,
             spare: Spare::Kept,
             budgeted: outer.has_budget(),
-            started: None,
-            attempt_began: 0,
+            stage: Stage::Attempting,
+            started: Started::UNWATCHED,
             failed: None,
             waits: Waits::NONE,
         }
@@ -82,7 +91,11 @@ impl Progress {
         let (copy, spare, owns) = copied(settings, attempt, below, copy);
         let progress = Self {
             spare,
-            started: settings.watch.is_some().then(clock::now),
+            started: if settings.is_watched() {
+                Started::now(settings.built)
+            } else {
+                Started::UNWATCHED
+            },
             ..Self::begin(outer, attempt)
         };
         (progress, if owns { below.owned() } else { below }, copy)
@@ -287,41 +300,35 @@ impl Progress {
             context::publish_success(self.attempt);
             return None;
         }
-        let report = self.report(stop);
+        let report = self.report(settings, stop);
         // The report of a retry below that has repeated the call says more, and keeps others from doing so.
         let says_more = stop != Some(StopReason::Nested) || !has_repeated();
         if says_more {
             context::publish(report);
         }
         settings.tell(&|observer, dependency| observer.call_finished(dependency, &report));
-        self.started = None;
+        self.started = Started::UNWATCHED;
         (says_more && self.failed.is_some()).then_some(report)
     }
 
     /// A deadline above may end the call in this poll: it learns what has failed so far.
     #[inline]
-    pub(super) fn publish_so_far(&self, attempting: bool) {
+    pub(super) fn publish_so_far(&self, settings: &Settings, attempting: bool) {
         if self.failed.is_some() {
-            context::publish(self.report_so_far(attempting));
+            context::publish(self.report_so_far(settings, attempting));
         }
     }
 
     /// The report where the call ends here. An attempt of a write that is cut off may have had its effect.
-    pub(super) fn report_so_far(&self, attempting: bool) -> CallReport {
-        let mut report = self.report(None);
+    pub(super) fn report_so_far(&self, settings: &Settings, attempting: bool) -> CallReport {
+        let mut report = self.report(settings, None);
         report.outcome_unknown |= attempting && self.attempt().effect().is_write();
         report
     }
 
-    /// How long the call has taken so far, where anybody wants to know.
-    pub(super) fn elapsed(&self) -> Option<Duration> {
-        self.started
-            .map(|started| clock::now().saturating_duration_since(started))
-    }
-
-    pub(super) fn report(&self, stop: Option<StopReason>) -> CallReport {
+    fn report(&self, settings: &Settings, stop: Option<StopReason>) -> CallReport {
         let mut report = CallReport {
-            elapsed: self.elapsed(),
+            elapsed: self.started.elapsed(settings.built),
             ..CallReport::success(self.attempt())
         };
         if let Some(failed) = self.failed {

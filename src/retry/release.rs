@@ -1,4 +1,6 @@
-use std::future::{Future, Ready};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 /// Lets go of a response that a retry replaces.
 ///
@@ -67,11 +69,30 @@ pub trait Release<Res> {
 pub struct DropResponse;
 
 impl<Res> Release<Res> for DropResponse {
-    type Future = Ready<()>;
+    type Future = NothingToWaitFor;
 
     #[inline]
-    fn release(&self, response: Res) -> Option<Ready<()>> {
+    fn release(&self, response: Res) -> Option<NothingToWaitFor> {
         drop(response);
         None
+    }
+}
+
+/// The future of [`DropResponse`]. There is none, and no call has room for one.
+///
+/// ```
+/// use tower_composure::retry::{DropResponse, NothingToWaitFor, Release};
+///
+/// let future: Option<NothingToWaitFor> = DropResponse.release("an answer");
+/// assert_eq!((future.is_none(), size_of_val(&future)), (true, 0));
+/// ```
+#[derive(Debug)]
+pub enum NothingToWaitFor {}
+
+impl Future for NothingToWaitFor {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        match *self {}
     }
 }

@@ -24,6 +24,8 @@ struct Waited {
     timer: Option<Pin<Box<Sleep>>>,
     // Goes back unless it is spent.
     token: Option<Withdrawal>,
+    /// How long after the call the attempt began, where an observer wants to know.
+    attempt_began: Duration,
 }
 
 impl Waits {
@@ -85,6 +87,17 @@ impl Waits {
     pub(super) fn take_token(&mut self) -> Withdrawal {
         let token = self.0.as_mut().and_then(|waited| waited.token.take());
         token.unwrap_or(Withdrawal::NOTHING)
+    }
+
+    /// The attempt that follows begins so long after the call.
+    pub(super) fn attempt_begins(&mut self, after: Duration) {
+        self.waited().attempt_began = after;
+    }
+
+    /// How long after the call the attempt began. The first one begins with it.
+    pub(super) fn attempt_began(&self) -> Duration {
+        let waited = self.0.as_ref();
+        waited.map_or(Duration::ZERO, |waited| waited.attempt_began)
     }
 
     /// No retry follows: the token goes back.
