@@ -31,6 +31,20 @@ impl Attempt {
     /// All bits of an attempt that are ever set.
     pub(crate) const BITS: u64 = (u32::MAX as u64) << NUMBER_SHIFT | PRESENT | KEYED | EFFECT;
 
+    /// What is the same in all attempts of a call, in the lowest bits.
+    pub(crate) const FACTS: u64 = KEYED | EFFECT;
+
+    #[inline]
+    pub(crate) const fn facts(self) -> u64 {
+        self.0 & Self::FACTS
+    }
+
+    /// The first attempt of which these are the facts, in a word with more in it.
+    #[inline]
+    pub(crate) const fn first_of(facts: u64) -> Self {
+        Self(1 << NUMBER_SHIFT | PRESENT | facts & Self::FACTS)
+    }
+
     /// The first attempt at a request of this effect, without a key.
     ///
     /// ```

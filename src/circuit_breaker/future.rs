@@ -7,7 +7,6 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use super::{BreakerOpen, Permit};
-use crate::attempt::Attempt;
 use crate::context::{self, PermitScope};
 use crate::error::BoxError;
 use crate::policy::Policy;
@@ -46,7 +45,6 @@ pin_project! {
             inner: F,
             permit: Permit,
             policy: P,
-            attempt: Attempt,
         },
         // The call was refused; the inner service has not seen it.
         Refused { error: BreakerOpen },
@@ -56,13 +54,12 @@ pin_project! {
 }
 
 impl<F, P, Req> CircuitBreakerFuture<F, P, Req> {
-    pub(super) const fn admitted(inner: F, permit: Permit, policy: P, attempt: Attempt) -> Self {
+    pub(super) const fn admitted(inner: F, permit: Permit, policy: P) -> Self {
         Self {
             state: State::Admitted {
                 inner,
                 permit,
                 policy,
-                attempt,
             },
             request: PhantomData,
         }
@@ -91,7 +88,6 @@ where
             inner,
             permit,
             policy,
-            attempt,
         } = this.state.as_mut().project()
         {
             context::clear_signals();
@@ -101,7 +97,7 @@ where
             };
             if !permit.is_stopped() {
                 let outcome = ready!(polled);
-                settle(permit, policy, *attempt, outcome.as_ref());
+                settle(permit, policy, outcome.as_ref());
                 // The inner future has returned its outcome; it is dropped with this one.
                 return Poll::Ready(outcome.map_err(Into::into));
             }
@@ -127,19 +123,15 @@ impl<F, P> State<F, P> {
 
 /// Counts the outcome, by what the policy says of it.
 #[inline(always)]
-pub(crate) fn settle<P, Req, Res, E>(
-    permit: &mut Permit,
-    policy: &P,
-    own: Attempt,
-    outcome: Result<&Res, &E>,
-) where
+pub(crate) fn settle<P, Req, Res, E>(permit: &mut Permit, policy: &P, outcome: Result<&Res, &E>)
+where
     P: Policy<Req, Res, E>,
 {
     if !permit.counts() {
         return;
     }
     // The retry below stands under the key layer, so it knows more of its last attempt than this layer does.
-    let attempt = context::published_attempt().unwrap_or(own);
+    let attempt = context::published_attempt().unwrap_or(permit.notes.attempt());
     let verdict = policy.classify(&attempt, outcome);
     permit.finish(verdict, outcome.is_ok(), attempt.number());
 }

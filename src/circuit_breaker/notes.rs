@@ -1,3 +1,5 @@
+use crate::attempt::Attempt;
+
 /// What is noted on a permit, in one word, so that lending it is cheap: the generation of its admission, and in the
 /// bits below it, where a mask fits into an instruction, independent facts of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +22,11 @@ const SETTLED: u64 = 1 << 6;
 /// The breaker itself is with the retry below, until that gives it back.
 const ENTRUSTED: u64 = 1 << 7;
 
+/// What the call is, as far as whoever asks for a permit knows.
+const ATTEMPT_SHIFT: u32 = 8;
+
 /// A generation has 53 bits.
-const GENERATION_SHIFT: u32 = 8;
+const GENERATION_SHIFT: u32 = ATTEMPT_SHIFT + Attempt::FACTS.count_ones();
 
 impl Notes {
     /// Of no admission.
@@ -35,6 +40,18 @@ impl Notes {
     #[inline]
     pub(super) const fn generation(self) -> u64 {
         self.0 >> GENERATION_SHIFT
+    }
+
+    /// The same, of a call whose first attempt this is.
+    #[inline]
+    pub(crate) const fn of_call(self, attempt: Attempt) -> Self {
+        Self(self.0 | attempt.facts() << ATTEMPT_SHIFT)
+    }
+
+    /// The first attempt of the call.
+    #[inline]
+    pub(super) const fn attempt(self) -> Attempt {
+        Attempt::first_of(self.0 >> ATTEMPT_SHIFT)
     }
 
     /// The same, of a call with more to it.
@@ -123,6 +140,7 @@ impl Notes {
 mod tests {
     use super::*;
     use crate::circuit_breaker::state::GENERATION_MASK;
+    use crate::effect::Effect;
 
     const PLAIN: Notes = Notes::of(GENERATION_MASK);
 
@@ -176,6 +194,11 @@ mod tests {
             .entrusted();
         assert_eq!(all.generation(), GENERATION_MASK);
         assert_eq!(all.given_back().entrusted(), all);
+        let attempt = Attempt::first(Effect::Write).with_key(true);
+        assert_eq!(facts(all.of_call(attempt)), facts(all));
+        assert_eq!(all.of_call(attempt).generation(), GENERATION_MASK);
+        assert_eq!(all.of_call(attempt).attempt(), attempt);
+        assert_eq!(all.attempt(), Attempt::first(Effect::Read));
     }
 
     #[test]

@@ -7,13 +7,14 @@ use super::notes::Notes;
 use super::probes::Probe;
 use super::settings::micros;
 use super::shared::Shared;
+use crate::attempt::Attempt;
 use crate::context;
 use crate::lanes::Lane;
 use crate::rare::Slot;
 use crate::verdict::Verdict;
 
 /// A time that nobody has measured, or that there is not.
-const NO_TIME: u64 = u64::MAX;
+pub(crate) const NO_TIME: u64 = u64::MAX;
 
 /// A breaker, as a call holds it and lends it.
 #[derive(Clone)]
@@ -25,22 +26,18 @@ impl BreakerLane {
     }
 }
 
-/// What only a probe, a measured call, or a breaker that counts attempts has need of.
+/// What only a probe or a measured call has need of.
 #[derive(Clone, Copy)]
 pub(crate) struct Times {
     probe: Option<Probe>,
     // When the call or its attempt began, where durations matter.
     began: u64,
-    // The deadline that the caller brought along, from above the breaker, on the breaker's own clock: for the retry,
-    // which stands below nearer ones.
-    outer: u64,
 }
 
 impl Times {
     pub(crate) const NONE: Self = Self {
         probe: None,
         began: NO_TIME,
-        outer: NO_TIME,
     };
 }
 
@@ -52,8 +49,7 @@ pub(crate) struct Permit {
     // Not here while it is lent.
     pub(crate) lane: Slot<BreakerLane>,
     pub(crate) notes: Notes,
-    // None where nobody asks for them.
-    pub(crate) times: Option<Times>,
+    pub(crate) times: Times,
 }
 
 impl Permit {
@@ -61,7 +57,7 @@ impl Permit {
     pub(crate) const NONE: Self = Self {
         lane: Slot::NONE,
         notes: Notes::NONE,
-        times: None,
+        times: Times::NONE,
     };
 
     /// Of a call into a closed breaker, which asks for no more than its outcome.
@@ -70,7 +66,7 @@ impl Permit {
         Self {
             lane: Slot::of(lane),
             notes: Notes::of(generation),
-            times: None,
+            times: Times::NONE,
         }
     }
 
@@ -80,7 +76,7 @@ impl Permit {
         Self {
             lane: Slot::NONE,
             notes: Notes::of(generation).entrusted(),
-            times: None,
+            times: Times::NONE,
         }
     }
 
@@ -92,6 +88,12 @@ impl Permit {
         permit
     }
 
+    /// The first attempt of the call, as far as the layer of the breaker knows.
+    #[inline]
+    pub(crate) const fn is_for(&mut self, attempt: Attempt) {
+        self.notes = self.notes.of_call(attempt);
+    }
+
     /// Notes what most calls have no need of.
     fn look_closely(&mut self, probe: Option<Probe>) {
         let Some(breaker) = self.breaker() else {
@@ -99,19 +101,13 @@ impl Permit {
         };
         let counts_attempts = breaker.counts_attempts();
         let began = breaker.stopwatch();
-        let outer = if counts_attempts {
-            outer_deadline(breaker)
-        } else {
-            NO_TIME
-        };
         self.notes = self
             .notes
             .with(probe.is_some(), counts_attempts, began.is_some());
-        self.times = Some(Times {
+        self.times = Times {
             probe,
             began: began.unwrap_or(NO_TIME),
-            outer,
-        });
+        };
     }
 
     /// Whether the retry below has marked that the breaker has moved on.
@@ -128,6 +124,11 @@ impl Permit {
     #[inline]
     fn breaker(&self) -> Option<&Shared> {
         self.lane.as_ref().map(|lane| &**lane.0)
+    }
+
+    /// The deadline that the caller brought along, on the breaker's own clock: for the retry, which stands below nearer ones.
+    pub(crate) fn outer_deadline(&self) -> u64 {
+        self.breaker().map_or(NO_TIME, outer_deadline)
     }
 
     /// Whether the outcome is counted here: the retry gives back what it has not settled.
@@ -162,11 +163,13 @@ impl Permit {
             return;
         };
         if !notes.is_counted() && !notes.is_settled() {
-            let times = Times {
+            let ended = Ended {
+                verdict,
+                answered,
+                number,
                 outer: outer_deadline(breaker),
-                ..self.times.unwrap_or(Times::NONE)
             };
-            record(breaker, notes, times, verdict, answered, number);
+            record(breaker, notes, self.times, &ended);
         }
         self.notes = notes.settled();
     }
@@ -186,8 +189,8 @@ impl Permit {
     #[cold]
     fn give_back(&self) {
         if let (Some(breaker), false) = (self.breaker(), self.notes.is_settled()) {
-            let times = self.times.unwrap_or(Times::NONE);
-            breaker.machine.release(admission(self.notes, times));
+            let admission = admission(self.notes, self.times);
+            breaker.machine.release(admission);
         }
     }
 }
@@ -264,8 +267,13 @@ impl LentPermit {
     fn count_attempt(&self, verdict: Verdict, answered: bool, number: u32) {
         context::set_notes(self.notes.reported());
         if let Some(lane) = context::hidden_breaker() {
-            let times = context::times();
-            record(&lane.0, self.notes, times, verdict, answered, number);
+            let ended = Ended {
+                verdict,
+                answered,
+                number,
+                outer: context::outer_deadline(),
+            };
+            record(&lane.0, self.notes, context::times(), &ended);
         }
     }
 
@@ -288,22 +296,25 @@ const fn admission(notes: Notes, times: Times) -> Admission {
     }
 }
 
-fn record(
-    breaker: &Shared,
-    notes: Notes,
-    times: Times,
+/// A call or an attempt that has ended.
+struct Ended {
     verdict: Verdict,
     answered: bool,
     number: u32,
-) {
+    /// The deadline that the caller brought along, from above the breaker, on the breaker's own clock.
+    outer: u64,
+}
+
+fn record(breaker: &Shared, notes: Notes, times: Times, ended: &Ended) {
     let took = if times.began == NO_TIME {
         None
     } else {
         let now = breaker.stopwatch();
         now.map(|now| now.saturating_sub(times.began))
     };
+    let verdict = ended.verdict;
     let seen = Observation {
-        outcome: judge(breaker, times, verdict, answered, number),
+        outcome: judge(breaker, times, ended),
         took,
         hint: verdict.hint().map(|hint| micros(hint.wait())),
         throttled: matches!(verdict, Verdict::Throttled { .. }),
@@ -312,15 +323,16 @@ fn record(
 }
 
 /// What an outcome says of the dependency.
-fn judge(breaker: &Shared, times: Times, verdict: Verdict, answered: bool, number: u32) -> Outcome {
+fn judge(breaker: &Shared, times: Times, ended: &Ended) -> Outcome {
+    let verdict = ended.verdict;
     if verdict.is_success() {
         return Outcome::Success;
     }
     // A deadline had passed before anything was sent.
-    let never_called = number == 1 && context::expired().is_some_and(|past| !past.called);
+    let never_called = ended.number == 1 && context::expired().is_some_and(|past| !past.called);
     // A deadline from above the breaker ran out: an impatient caller is not a sick dependency.
     let out_of_patience =
-        || verdict.is_unknown() && times.outer != NO_TIME && times.outer <= breaker.around.now();
+        || verdict.is_unknown() && ended.outer != NO_TIME && ended.outer <= breaker.around.now();
     if never_called || out_of_patience() {
         return Outcome::Neutral;
     }
@@ -328,7 +340,7 @@ fn judge(breaker: &Shared, times: Times, verdict: Verdict, answered: bool, numbe
         Verdict::Success => Outcome::Success,
         Verdict::Refused { .. } | Verdict::Unknown { .. } | Verdict::Fault => Outcome::Failure,
         // It is there and it talks, which is what a probe wants to know.
-        Verdict::Rejected if times.probe.is_some() && answered => Outcome::Success,
+        Verdict::Rejected if times.probe.is_some() && ended.answered => Outcome::Success,
         Verdict::Rejected | Verdict::Throttled { .. } => Outcome::Neutral,
     }
 }

@@ -144,7 +144,7 @@ where
 #[inline(always)]
 fn start<S, P, Req>(
     inner: &mut Ready<S>,
-    permit: Permit,
+    mut permit: Permit,
     policy: &P,
     request: Req,
 ) -> CircuitBreakerFuture<S::Future, P, Req>
@@ -152,9 +152,9 @@ where
     S: Service<Req>,
     P: Policy<Req, S::Response, S::Error> + Clone,
 {
-    let attempt = first_attempt(policy, &request);
+    permit.is_for(first_attempt(policy, &request));
     let called = inner.use_up().call(request);
-    CircuitBreakerFuture::admitted(called, permit, policy.clone(), attempt)
+    CircuitBreakerFuture::admitted(called, permit, policy.clone())
 }
 
 /// Refuses the call, and gives back whatever readiness was taken for it.

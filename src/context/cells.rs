@@ -15,7 +15,7 @@ use super::deadline_scope::{Mark, Span};
 use super::frame::{Frame, Signals};
 use super::handles::Handles;
 use crate::attempt::Attempt;
-use crate::circuit_breaker::{Notes, Times};
+use crate::circuit_breaker::{NO_TIME, Notes, Times};
 use crate::clock;
 use crate::deadline::{Deadline, Expired};
 use crate::report::CallReport;
@@ -29,6 +29,8 @@ pub(crate) struct Cells {
     // What the breaker in scope has lent beside its handle.
     pub(super) notes: Cell<Notes>,
     pub(super) times: Cell<Times>,
+    // The deadline from above that breaker, where it counts attempts.
+    pub(super) outer: Cell<u64>,
     // The two below travel upwards: written below, read by the layers above in the same poll. The report counts where
     // the signals say so.
     pub(super) signals: Cell<Signals>,
@@ -44,6 +46,7 @@ thread_local! {
             span: Cell::new(Span::NONE),
             notes: Cell::new(Notes::NONE),
             times: Cell::new(Times::NONE),
+            outer: Cell::new(NO_TIME),
             signals: Cell::new(Signals::NONE),
             report: Cell::new(CallReport::EMPTY),
         }
@@ -80,6 +83,11 @@ pub(crate) fn set_notes(notes: Notes) {
 /// The times of the permit in scope, where its breaker counts attempts.
 pub(crate) fn times() -> Times {
     cells(|cells| cells.times.get()).unwrap_or(Times::NONE)
+}
+
+/// The deadline from above the breaker in scope, on its own clock, where it counts attempts.
+pub(crate) fn outer_deadline() -> u64 {
+    cells(|cells| cells.outer.get()).unwrap_or(NO_TIME)
 }
 
 pub(crate) fn set_times(times: Times) {

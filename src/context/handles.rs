@@ -13,7 +13,7 @@ use super::cells::{Cells, cells, frame};
 use super::frame::Frame;
 use super::key::KeyInScope;
 use crate::budget::LentBudget;
-use crate::circuit_breaker::{BreakerLane, Permit, Times};
+use crate::circuit_breaker::{BreakerLane, NO_TIME, Permit};
 use crate::rare::{Shelf, Slot};
 
 /// The cells for each kind of handle, also for what is hidden.
@@ -169,21 +169,28 @@ fn take_back<T: Handle>(slot: &mut Slot<T>, changes: Frame) {
 pub(crate) struct PermitScope<'a> {
     permit: &'a mut Permit,
     changes: Frame,
+    // Of the scope around, where it matters.
+    outer: u64,
 }
 
 impl<'a> PermitScope<'a> {
     #[inline]
     pub(crate) fn enter(permit: &'a mut Permit) -> Self {
+        let mut outer = NO_TIME;
         let changes = if permit.is_lendable() {
             if permit.notes.counts_attempts() {
-                swap_times(permit);
+                outer = swap_times(permit, permit.outer_deadline());
             }
             swap_notes(permit);
             lend(&mut permit.lane)
         } else {
             hide(Frame::BREAKER)
         };
-        Self { permit, changes }
+        Self {
+            permit,
+            changes,
+            outer,
+        }
     }
 }
 
@@ -193,7 +200,7 @@ impl Drop for PermitScope<'_> {
         if frame().has(Frame::BREAKER) {
             swap_notes(self.permit);
             if self.permit.notes.counts_attempts() {
-                swap_times(self.permit);
+                swap_times(self.permit, self.outer);
             }
         }
         take_back(&mut self.permit.lane, self.changes);
@@ -205,13 +212,14 @@ fn swap_notes(permit: &mut Permit) {
     cells(|cells| permit.notes = cells.notes.replace(permit.notes));
 }
 
-/// Only a breaker that counts attempts lets the retry see these.
+/// Only a breaker that counts attempts lets the retry see these. Gives the deadline that was there.
 #[cold]
-fn swap_times(permit: &mut Permit) {
-    cells(|cells| {
-        let times = cells.times.replace(permit.times.unwrap_or(Times::NONE));
-        permit.times = Some(times);
+fn swap_times(permit: &mut Permit, outer: u64) -> u64 {
+    let before = cells(|cells| {
+        permit.times = cells.times.replace(permit.times);
+        cells.outer.replace(outer)
     });
+    before.unwrap_or(NO_TIME)
 }
 
 /// Hides the breaker of a scope around from a call below another one, for as long as it lives.

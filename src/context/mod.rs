@@ -46,7 +46,7 @@ pub(crate) use attempt_scope::{AttemptScope, Below, CallScope};
 pub use captured::{CallContext, Scoped};
 pub(crate) use cells::{
     attempt, clear_signals, deadline, expired, frame, has_published, has_timer, is_absolute,
-    is_over, is_watched, mark_expired, notes, publish, publish_success, published,
+    is_over, is_watched, mark_expired, notes, outer_deadline, publish, publish_success, published,
     published_attempt, set_has_timer, set_notes, set_times, time_left, times,
 };
 pub(crate) use deadline_scope::{DeadlineScope, Mark, Span, start_of};

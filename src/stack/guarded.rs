@@ -7,7 +7,6 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::attempt::Attempt;
 use crate::circuit_breaker::{
     BreakerOpen, CircuitBreaker, Permit, admit, admit_plainly, poll_ready, settle,
 };
@@ -70,10 +69,11 @@ impl<S, P> GuardedService<S, P> {
         P: Policy<Req, S::Response, BoxError> + Clone,
     {
         let attempt = first_attempt(&self.policy, &request);
-        let (permit, refused) = match admit(self.breaker.as_ref(), &self.inner) {
+        let (mut permit, refused) = match admit(self.breaker.as_ref(), &self.inner) {
             Ok(permit) => (permit, None),
             Err(remaining) => (Permit::NONE, Some(BreakerOpen::new(remaining))),
         };
+        permit.is_for(attempt);
         let end = self.rule.begin_slowly();
         let inner = if refused.is_none() && !end.has_passed() {
             let _hidden = HiddenBreaker::enter();
@@ -91,7 +91,6 @@ impl<S, P> GuardedService<S, P> {
             inner,
             permit,
             policy: self.policy.clone(),
-            attempt,
             end,
             extra,
             request: PhantomData,
@@ -116,14 +115,15 @@ where
 
     #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
-        let Some(permit) = admit_plainly(self.breaker.as_ref(), &self.inner, self.entrusts) else {
+        let Some(mut permit) = admit_plainly(self.breaker.as_ref(), &self.inner, self.entrusts)
+        else {
             return self.call_slowly(request);
         };
         let Some(end) = self.rule.begin() else {
             return self.call_slowly(request);
         };
         // As above: a function for both would move the request, and then the future, once more.
-        let attempt = first_attempt(&self.policy, &request);
+        permit.is_for(first_attempt(&self.policy, &request));
         let scope = end.called();
         let called = self.inner.use_up().call(request);
         drop(scope);
@@ -131,7 +131,6 @@ where
             inner: Some(called),
             permit,
             policy: self.policy.clone(),
-            attempt,
             end,
             extra: Extra::of(self.rule.watch()),
             request: PhantomData,
@@ -185,7 +184,6 @@ pin_project! {
         inner: Option<F>,
         permit: Permit,
         policy: P,
-        attempt: Attempt,
         end: Ending,
         extra: Rare<Extra>,
         request: PhantomData<fn(Req)>,
@@ -213,7 +211,7 @@ where
             };
             if let Poll::Ready(outcome) = polled {
                 let outcome = outcome.map_err(Into::into);
-                settle(this.permit, this.policy, *this.attempt, outcome.as_ref());
+                settle(this.permit, this.policy, outcome.as_ref());
                 // The inner future has returned its outcome; it is dropped with this one.
                 return Poll::Ready(outcome);
             }
@@ -257,7 +255,7 @@ impl<F, P, Req> GuardedFuture<F, P, Req> {
             this.inner.set(None);
             error
         };
-        settle(this.permit, this.policy, *this.attempt, Err(&error));
+        settle(this.permit, this.policy, Err(&error));
         Poll::Ready(Err(error))
     }
 }
