@@ -4,6 +4,7 @@
 //! before anybody asks when the sum is. A first attempt begins with its call, so what the call's deadline counts from is
 //! "now" for the attempt's, and one look at the clock serves both.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -16,6 +17,24 @@ use crate::deadline::{Deadline, Limit};
 /// at it, whether it counts from now, and how far that future has come; in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span(u64);
+
+/// The span of a layer, which is never nothing at all: what holds one has room for a mark that it is not there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SpanOfLayer(NonZeroU64);
+
+impl SpanOfLayer {
+    pub(crate) const fn of(span: Span) -> Self {
+        match NonZeroU64::new(span.0) {
+            Some(span) => Self(span),
+            None => Self(NonZeroU64::MIN),
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn get(self) -> Span {
+        Span(self.0.get())
+    }
+}
 
 const OF_ATTEMPT: u64 = 1;
 const WATCHED: u64 = 1 << 1;

@@ -49,7 +49,7 @@ pub(crate) use cells::{
     is_over, is_watched, mark_expired, notes, outer_deadline, publish, publish_success, published,
     published_attempt, set_has_timer, set_notes, set_times, time_left, times,
 };
-pub(crate) use deadline_scope::{DeadlineScope, Mark, Span, start_of};
+pub(crate) use deadline_scope::{DeadlineScope, Mark, Span, SpanOfLayer, start_of};
 pub(crate) use frame::Frame;
 pub(crate) use handles::{HiddenBreaker, Lending, PermitScope, hidden_breaker, put_breaker};
 #[cfg(feature = "tool")]

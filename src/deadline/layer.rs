@@ -6,7 +6,7 @@ use tower_layer::Layer;
 use super::service::DeadlineService;
 use super::{Deadline, Limit};
 use crate::clock;
-use crate::context::{Mark, Span};
+use crate::context::{Mark, Span, SpanOfLayer};
 use crate::observer::{Observer, Watch};
 
 /// Ends a call or an attempt at a deadline. See the [module](crate::deadline).
@@ -118,7 +118,7 @@ impl DeadlineLayer {
     pub(crate) fn rule(&self) -> Rule {
         let span = match self.end {
             End::Soon(span) => span,
-            _ => Span::NONE,
+            _ => Span::at(Limit::Call),
         };
         let more = (span.is_zero() || self.watch.is_some()).then(|| {
             Arc::new(More {
@@ -126,7 +126,10 @@ impl DeadlineLayer {
                 watch: self.watch.clone(),
             })
         });
-        Rule { span, more }
+        Rule {
+            span: SpanOfLayer::of(span),
+            more,
+        }
     }
 }
 
@@ -134,7 +137,7 @@ impl DeadlineLayer {
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
     // How much later than their beginning, which is all there is to most of them; otherwise zero.
-    pub(super) span: Span,
+    span: SpanOfLayer,
     more: Option<Arc<More>>,
 }
 
@@ -147,14 +150,19 @@ struct More {
 impl Rule {
     /// The same for a future that may lean on the timer of a layer below.
     pub(crate) fn leaning_on_below(mut self) -> Self {
-        self.span = self.span.marked(Mark::LeansOnBelow);
+        self.span = SpanOfLayer::of(self.span().marked(Mark::LeansOnBelow));
         self
+    }
+
+    #[inline]
+    pub(super) const fn span(&self) -> Span {
+        self.span.get()
     }
 
     pub(super) fn end(&self) -> End {
         self.more
             .as_ref()
-            .map_or(End::Soon(self.span), |more| more.end)
+            .map_or(End::Soon(self.span()), |more| more.end)
     }
 
     /// Who is told of a deadline that has passed.

@@ -9,7 +9,6 @@ use super::layer::{End, Rule};
 use crate::clock;
 use crate::context::{self, Mark, Span};
 use crate::error::BoxError;
-use crate::ready::Ready;
 
 /// Ends a call or an attempt at a deadline. See the [module](crate::deadline).
 ///
@@ -27,16 +26,13 @@ use crate::ready::Ready;
 /// ```
 #[derive(Debug, Clone)]
 pub struct DeadlineService<S> {
-    inner: Ready<S>,
+    inner: S,
     rule: Rule,
 }
 
 impl<S> DeadlineService<S> {
-    pub(super) fn new(inner: S, rule: Rule) -> Self {
-        Self {
-            inner: Ready::new(inner),
-            rule,
-        }
+    pub(super) const fn new(inner: S, rule: Rule) -> Self {
+        Self { inner, rule }
     }
 }
 
@@ -61,7 +57,7 @@ where
         };
         // As below: a function for both would move the request, and then the future, once more.
         let scope = end.called();
-        let called = self.inner.use_up().call(request);
+        let called = self.inner.call(request);
         drop(scope);
         DeadlineFuture::called(called, end, self.rule.watch())
     }
@@ -75,12 +71,12 @@ impl<S> DeadlineService<S> {
     {
         let end = self.rule.begin_slowly();
         if end.has_passed() {
-            // The call is over before it has begun.
-            self.inner.release();
+            // The call is over before it has begun. Whatever the instance took to be ready goes back with it.
+            self.inner = self.inner.clone();
             return DeadlineFuture::passed(end, self.rule.watch());
         }
         let scope = end.called();
-        let called = self.inner.use_up().call(request);
+        let called = self.inner.call(request);
         drop(scope);
         DeadlineFuture::called(called, end, self.rule.watch())
     }
@@ -90,10 +86,11 @@ impl Rule {
     /// How a call that begins now ends, where the limit of this layer ends it.
     #[inline(always)]
     pub(crate) fn begin(&self) -> Option<Ending> {
-        if self.span.is_zero() {
+        let span = self.span();
+        if span.is_zero() {
             return None;
         }
-        context::start_of(self.span).map(|start| Ending::new(Some(start), self.span))
+        context::start_of(span).map(|start| Ending::new(Some(start), span))
     }
 
     /// The same where it may be the deadline around that ends it, or one that does not count from the call, or where it
@@ -104,7 +101,7 @@ impl Rule {
         let (deadline, absolute) = self.narrowed(context::deadline(), now);
         let at = deadline.instant();
         let passed = at.is_some_and(|at| at <= now);
-        let leans = self.span.has(Mark::LeansOnBelow);
+        let leans = self.span().has(Mark::LeansOnBelow);
         let span = Span::at(deadline.limit())
             .marked_if(absolute, Mark::Absolute)
             .marked_if(passed, Mark::Passed)
