@@ -163,10 +163,6 @@ impl Attempt {
         context::attempt()
     }
 
-    pub(crate) const fn next(self) -> Self {
-        self.with_number(self.number().saturating_add(1))
-    }
-
     /// The word that it is. None of its bits is outside of [`BITS`](Self::BITS).
     #[inline]
     pub(crate) const fn bits(self) -> u64 {

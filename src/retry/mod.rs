@@ -109,6 +109,7 @@ mod builder;
 mod config;
 mod drive;
 mod events;
+mod facts;
 mod failed;
 mod future;
 mod layer;

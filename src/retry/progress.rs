@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::RetryMode;
 use super::config::Settings;
+use super::facts::Facts;
 use super::failed::Failed;
 use super::ownership::{earns, has_repeated};
 use super::started::Started;
@@ -18,11 +19,10 @@ use crate::verdict::{Hint, Verdict};
 
 /// The state of a call that outlives its attempts.
 pub(super) struct Progress {
-    /// The attempt that is being made.
-    attempt: Attempt,
+    /// Of the attempt that is being made.
+    number: u32,
+    facts: Facts,
     spare: Spare,
-    /// A budget was lent when the call began.
-    budgeted: bool,
     pub(super) stage: Stage,
     /// When the call began, where an observer wants to know and until it has heard of its end.
     pub(super) started: Started,
@@ -65,9 +65,9 @@ impl Progress {
     #[inline]
     pub(super) const fn begin(outer: Frame, attempt: Attempt) -> Self {
         Self {
-            attempt,
+            number: attempt.number(),
+            facts: Facts::begin(attempt, outer.has_budget()),
             spare: Spare::Kept,
-            budgeted: outer.has_budget(),
             stage: Stage::Attempting,
             started: Started::UNWATCHED,
             failed: None,
@@ -108,7 +108,7 @@ impl Progress {
         scope: &mut AttemptScope<'_>,
         copy: impl FnOnce() -> Option<Req>,
     ) -> Option<Req> {
-        let (copy, spare, owns) = copied(settings, self.attempt, scope.below(), copy);
+        let (copy, spare, owns) = copied(settings, self.attempt(), scope.below(), copy);
         self.spare = spare;
         if owns {
             scope.own();
@@ -119,14 +119,14 @@ impl Progress {
     /// The current attempt.
     #[inline]
     pub(super) const fn attempt(&self) -> Attempt {
-        self.attempt
+        self.facts.attempt(self.number)
     }
 
     /// The next attempt begins.
     #[inline]
     pub(super) fn next_attempt(&mut self, scope: &mut AttemptScope<'_>) {
-        self.attempt = self.attempt.next();
-        scope.next(scope.below().at(self.attempt));
+        self.number = self.number.saturating_add(1);
+        scope.next(scope.below().at(self.attempt()));
     }
 
     /// The verdict on the attempt that has just ended.
@@ -143,7 +143,9 @@ impl Progress {
         let may_have_written = verdict.is_unknown() && self.attempt().effect().is_write();
         // Another retry below may have seen what its last outcome does not tell.
         let unknown = may_have_written || context::has_published(CallReport::outcome_unknown);
-        self.failed = Some(Failed::after(self.failed, verdict, unknown));
+        let unknown = (unknown || self.facts.is_unknown()) && !verdict.is_success();
+        self.facts = self.facts.with_unknown(unknown);
+        self.failed = Some(Failed::of(verdict));
         self.waits.note(verdict.hint());
     }
 
@@ -184,9 +186,9 @@ impl Progress {
         replayable: impl FnOnce() -> bool,
     ) -> Result<(), StopReason> {
         let once_again = verdict.hint().is_some_and(Hint::is_once) && self.waits.have_spent_once();
-        if !settings.allows_attempt_after(self.attempt().number()) || once_again {
+        if !settings.allows_attempt_after(self.number) || once_again {
             Err(StopReason::Attempts)
-        } else if verdict.is_unknown() && !self.attempt.is_repeatable() {
+        } else if verdict.is_unknown() && !self.attempt().is_repeatable() {
             Err(StopReason::OutcomeUnknown)
         } else if self.spare == Spare::Impossible || (self.spare == Spare::Kept && !replayable()) {
             Err(StopReason::NotReplayable)
@@ -218,7 +220,7 @@ impl Progress {
         settings: &Settings,
         hint: Option<Hint>,
     ) -> Result<(Duration, DelayedBy), StopReason> {
-        let (number, last_wait) = (self.attempt().number(), self.waits.last());
+        let (number, last_wait) = (self.number, self.waits.last());
         let draw = || settings.random.draw();
         let wait = Wait {
             backoff: settings.backoff.delay(number, last_wait, draw()),
@@ -248,7 +250,7 @@ impl Progress {
     ) -> Result<Withdrawal, StopReason> {
         let Some(token) = settings.budget(scope, |budget| budget.try_withdraw(verdict)) else {
             // A budget that was there when the call began has not been carried along: without it, no retry.
-            return if self.budgeted && settings.borrows() {
+            return if self.facts.is_budgeted() && settings.borrows() {
                 Err(StopReason::BudgetExhausted)
             } else if mode == RetryMode::ObserveOnly {
                 Err(StopReason::ObserveOnly)
@@ -268,12 +270,12 @@ impl Progress {
     #[inline(always)]
     pub(super) fn succeed(&self, settings: &Settings, scope: &AttemptScope<'_>) {
         if let Some(breaker) = scope.breaker() {
-            breaker.succeeded(settings.breaker.as_ref(), self.attempt.number());
+            breaker.succeeded(settings.breaker.as_ref(), self.number);
         }
         if earns(scope.below()) {
             settings.budget(scope, LentBudget::deposit);
         }
-        context::publish_success(self.attempt);
+        context::publish_success(self.attempt());
     }
 
     /// Whether nothing has failed and nobody wants to know: what most calls are from their beginning to their end.
@@ -297,7 +299,7 @@ impl Progress {
         stop: Option<StopReason>,
     ) -> Option<CallReport> {
         if self.is_untroubled(settings) {
-            context::publish_success(self.attempt);
+            context::publish_success(self.attempt());
             return None;
         }
         let report = self.report(settings, stop);
@@ -332,7 +334,8 @@ impl Progress {
             ..CallReport::success(self.attempt())
         };
         if let Some(failed) = self.failed {
-            failed.add_to(&mut report);
+            report.verdict = failed.verdict();
+            report.outcome_unknown = self.facts.is_unknown();
         }
         self.waits.add_to(&mut report);
         report.stop = stop;
