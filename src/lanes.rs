@@ -7,13 +7,27 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// What a call holds. Its count of references has a cache line, and the one that is fetched with it, of its own.
+/// What a call holds. Its count of references has a cache line, and the one that is fetched with it, of its own. There can
+/// be a mark on one that is a single call's.
 #[repr(align(128))]
-pub(crate) struct Lane<T> {
+pub(crate) struct Lane<T, M = ()> {
     shared: Arc<T>,
+    mark: M,
 }
 
-impl<T> std::ops::Deref for Lane<T> {
+impl<T, M> Lane<T, M> {
+    /// A lane of its own, to the same state.
+    pub(crate) fn marked(&self, mark: M) -> Arc<Self> {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(Self { shared, mark })
+    }
+
+    pub(crate) const fn mark(&self) -> &M {
+        &self.mark
+    }
+}
+
+impl<T, M> std::ops::Deref for Lane<T, M> {
     type Target = T;
 
     #[inline]
@@ -26,20 +40,24 @@ impl<T> std::ops::Deref for Lane<T> {
 const LANES: usize = 8;
 
 /// All the lanes to one state.
-pub(crate) struct Lanes<T>([Arc<Lane<T>>; LANES]);
+pub(crate) struct Lanes<T, M = ()>([Arc<Lane<T, M>>; LANES]);
 
-impl<T> Lanes<T> {
-    pub(crate) fn new(shared: &Arc<T>) -> Self {
+impl<T, M> Lanes<T, M> {
+    pub(crate) fn new(shared: &Arc<T>) -> Self
+    where
+        M: Default,
+    {
         Self(std::array::from_fn(|_| {
             Arc::new(Lane {
                 shared: Arc::clone(shared),
+                mark: M::default(),
             })
         }))
     }
 
     /// The lane that this thread keeps to.
     #[inline]
-    pub(crate) fn of_this_thread(&self) -> Arc<Lane<T>> {
+    pub(crate) fn of_this_thread(&self) -> Arc<Lane<T, M>> {
         let [first, ..] = &self.0;
         // The compiler then knows that there is one.
         let lane = lane_of_this_thread() & (LANES - 1);

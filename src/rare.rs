@@ -62,11 +62,6 @@ impl<T> Rare<T> {
     pub(crate) const NONE: Self = Self(None);
 
     #[inline]
-    pub(crate) fn new(value: Option<T>) -> Self {
-        Self(value.map(ManuallyDrop::new))
-    }
-
-    #[inline]
     pub(crate) const fn is_some(&self) -> bool {
         self.0.is_some()
     }

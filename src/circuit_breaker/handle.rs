@@ -6,12 +6,11 @@ use super::builder::CircuitBreakerBuilder;
 use super::machine::{Admission, Surroundings};
 use super::metrics::{CircuitMetrics, CircuitState};
 use super::notes::Notes;
-use super::permit::{BreakerLane, Permit};
+use super::permit::{BreakerLane, BreakerLanes, Permit};
 use super::settings::Settings;
 use super::shared::{Shared, duration};
 use super::state::Phase;
 use crate::error::ConfigError;
-use crate::lanes::Lanes;
 use crate::sync::Ordering;
 
 /// A circuit breaker. Clones share one state, and so do all layers and services made with it.
@@ -36,7 +35,7 @@ use crate::sync::Ordering;
 #[derive(Clone)]
 pub struct CircuitBreaker {
     shared: Arc<Shared>,
-    lanes: Arc<Lanes<Shared>>,
+    lanes: Arc<BreakerLanes>,
 }
 
 impl CircuitBreaker {
@@ -55,7 +54,7 @@ impl CircuitBreaker {
     pub(super) fn of(settings: Settings, told: CircuitBreakerBuilder) -> Self {
         let shared = Arc::new(Shared::new(settings, told));
         Self {
-            lanes: Arc::new(Lanes::new(&shared)),
+            lanes: Arc::new(BreakerLanes::new(&shared)),
             shared,
         }
     }
@@ -226,7 +225,7 @@ impl CircuitBreaker {
     /// An owner of the state, for a call.
     #[inline]
     pub(super) fn lane(&self) -> BreakerLane {
-        BreakerLane::new(self.lanes.of_this_thread())
+        BreakerLane::of_this_thread(&self.lanes)
     }
 
     /// Whether one more success of a call that was let through like this changes nothing.

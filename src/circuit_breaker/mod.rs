@@ -106,7 +106,7 @@ pub use keyed::{KeyedCircuitBreakerLayer, KeyedCircuitBreakerService};
 pub use layer::CircuitBreakerLayer;
 pub use metrics::{CircuitMetrics, CircuitState, Transition};
 pub(crate) use notes::Notes;
-pub(crate) use permit::{BreakerLane, LentPermit, NO_TIME, Permit, Times};
+pub(crate) use permit::{BreakerLane, LentPermit, NO_TIME, Permit};
 pub use service::CircuitBreakerService;
 pub(crate) use service::{admit, admit_plainly, poll_ready};
 pub use settings::Count;

@@ -9,7 +9,7 @@ use super::settings::micros;
 use super::shared::Shared;
 use crate::attempt::Attempt;
 use crate::context;
-use crate::lanes::Lane;
+use crate::lanes::{Lane, Lanes};
 use crate::rare::Slot;
 use crate::verdict::Verdict;
 
@@ -18,27 +18,32 @@ pub(crate) const NO_TIME: u64 = u64::MAX;
 
 /// A breaker, as a call holds it and lends it.
 #[derive(Clone)]
-pub(crate) struct BreakerLane(Arc<Lane<Shared>>);
+pub(crate) struct BreakerLane(Arc<Lane<Shared, Probing>>);
+
+/// All the lanes to a breaker.
+pub(super) type BreakerLanes = Lanes<Shared, Probing>;
+
+/// The probe that a lane is of, and the lane it would have been: few calls are one, so the others have no room for it.
+#[derive(Default)]
+pub(super) struct Probing(Option<(Probe, BreakerLane)>);
 
 impl BreakerLane {
-    pub(super) const fn new(lane: Arc<Lane<Shared>>) -> Self {
-        Self(lane)
+    #[inline]
+    pub(super) fn of_this_thread(lanes: &BreakerLanes) -> Self {
+        Self(lanes.of_this_thread())
     }
-}
 
-/// What only a probe or a measured call has need of.
-#[derive(Clone, Copy)]
-pub(crate) struct Times {
-    probe: Option<Probe>,
-    // When the call or its attempt began, where durations matter.
-    began: u64,
-}
+    /// The same for what was admitted.
+    fn admitted(self, admission: Admission) -> Self {
+        match admission.probe {
+            Some(probe) => Self(Arc::clone(&self.0).marked(Probing(Some((probe, self))))),
+            None => self,
+        }
+    }
 
-impl Times {
-    pub(crate) const NONE: Self = Self {
-        probe: None,
-        began: NO_TIME,
-    };
+    fn probe(&self) -> Option<Probe> {
+        self.0.mark().0.as_ref().map(|(probe, _)| *probe)
+    }
 }
 
 /// A call that a breaker let through. It is lent to the retry below, and dropping it is an outcome: none.
@@ -49,7 +54,8 @@ pub(crate) struct Permit {
     // Not here while it is lent.
     pub(crate) lane: Slot<BreakerLane>,
     pub(crate) notes: Notes,
-    pub(crate) times: Times,
+    // When the call or its attempt began, where durations matter.
+    pub(crate) began: u64,
 }
 
 impl Permit {
@@ -57,7 +63,7 @@ impl Permit {
     pub(crate) const NONE: Self = Self {
         lane: Slot::NONE,
         notes: Notes::NONE,
-        times: Times::NONE,
+        began: NO_TIME,
     };
 
     /// Of a call into a closed breaker, which asks for no more than its outcome.
@@ -66,7 +72,7 @@ impl Permit {
         Self {
             lane: Slot::of(lane),
             notes: Notes::of(generation),
-            times: Times::NONE,
+            began: NO_TIME,
         }
     }
 
@@ -76,14 +82,15 @@ impl Permit {
         Self {
             lane: Slot::NONE,
             notes: Notes::of(generation).entrusted(),
-            times: Times::NONE,
+            began: NO_TIME,
         }
     }
 
     pub(super) fn new(lane: BreakerLane, admission: Admission) -> Self {
-        let mut permit = Self::plain(lane, admission.generation);
-        if admission.probe.is_some() || permit.breaker().is_some_and(Shared::looks_closely) {
-            permit.look_closely(admission.probe);
+        let is_probe = admission.probe.is_some();
+        let mut permit = Self::plain(lane.admitted(admission), admission.generation);
+        if is_probe || permit.breaker().is_some_and(Shared::looks_closely) {
+            permit.look_closely(is_probe);
         }
         permit
     }
@@ -95,19 +102,14 @@ impl Permit {
     }
 
     /// Notes what most calls have no need of.
-    fn look_closely(&mut self, probe: Option<Probe>) {
+    fn look_closely(&mut self, is_probe: bool) {
         let Some(breaker) = self.breaker() else {
             return;
         };
         let counts_attempts = breaker.counts_attempts();
         let began = breaker.stopwatch();
-        self.notes = self
-            .notes
-            .with(probe.is_some(), counts_attempts, began.is_some());
-        self.times = Times {
-            probe,
-            began: began.unwrap_or(NO_TIME),
-        };
+        self.notes = self.notes.with(is_probe, counts_attempts, began.is_some());
+        self.began = began.unwrap_or(NO_TIME);
     }
 
     /// Whether the retry below has marked that the breaker has moved on.
@@ -159,7 +161,7 @@ impl Permit {
 
     fn settle(&mut self, verdict: Verdict, answered: bool, number: u32) {
         let notes = self.notes;
-        let Some(breaker) = self.breaker() else {
+        let Some(lane) = self.lane.as_ref() else {
             return;
         };
         if !notes.is_counted() && !notes.is_settled() {
@@ -167,9 +169,10 @@ impl Permit {
                 verdict,
                 answered,
                 number,
-                outer: outer_deadline(breaker),
+                began: self.began,
+                outer: outer_deadline(&lane.0),
             };
-            record(breaker, notes, self.times, &ended);
+            lane.record(notes, &ended);
         }
         self.notes = notes.settled();
     }
@@ -188,9 +191,8 @@ impl Drop for Permit {
 impl Permit {
     #[cold]
     fn give_back(&self) {
-        if let (Some(breaker), false) = (self.breaker(), self.notes.is_settled()) {
-            let admission = admission(self.notes, self.times);
-            breaker.machine.release(admission);
+        if let (Some(lane), false) = (self.lane.as_ref(), self.notes.is_settled()) {
+            lane.0.machine.release(lane.admission(self.notes));
         }
     }
 }
@@ -247,10 +249,7 @@ impl LentPermit {
         if self.notes.has_reported() {
             context::set_notes(self.notes.started());
             if let Some(lane) = context::hidden_breaker() {
-                context::set_times(Times {
-                    began: lane.0.stopwatch().unwrap_or(NO_TIME),
-                    ..context::times()
-                });
+                context::set_began(lane.0.stopwatch().unwrap_or(NO_TIME));
             }
         }
     }
@@ -271,9 +270,10 @@ impl LentPermit {
                 verdict,
                 answered,
                 number,
+                began: context::began(),
                 outer: context::outer_deadline(),
             };
-            record(&lane.0, self.notes, context::times(), &ended);
+            lane.record(self.notes, &ended);
         }
     }
 
@@ -289,41 +289,45 @@ fn outer_deadline(breaker: &Shared) -> u64 {
     outer.map_or(NO_TIME, |outer| breaker.around.micros(outer))
 }
 
-const fn admission(notes: Notes, times: Times) -> Admission {
-    Admission {
-        generation: notes.generation(),
-        probe: times.probe,
-    }
-}
-
 /// A call or an attempt that has ended.
 struct Ended {
     verdict: Verdict,
     answered: bool,
     number: u32,
+    began: u64,
     /// The deadline that the caller brought along, from above the breaker, on the breaker's own clock.
     outer: u64,
 }
 
-fn record(breaker: &Shared, notes: Notes, times: Times, ended: &Ended) {
-    let took = if times.began == NO_TIME {
-        None
-    } else {
-        let now = breaker.stopwatch();
-        now.map(|now| now.saturating_sub(times.began))
-    };
-    let verdict = ended.verdict;
-    let seen = Observation {
-        outcome: judge(breaker, times, ended),
-        took,
-        hint: verdict.hint().map(|hint| micros(hint.wait())),
-        throttled: matches!(verdict, Verdict::Throttled { .. }),
-    };
-    breaker.record(admission(notes, times), seen);
+impl BreakerLane {
+    fn admission(&self, notes: Notes) -> Admission {
+        Admission {
+            generation: notes.generation(),
+            probe: self.probe(),
+        }
+    }
+
+    fn record(&self, notes: Notes, ended: &Ended) {
+        let breaker: &Shared = &self.0;
+        let took = if ended.began == NO_TIME {
+            None
+        } else {
+            let now = breaker.stopwatch();
+            now.map(|now| now.saturating_sub(ended.began))
+        };
+        let verdict = ended.verdict;
+        let seen = Observation {
+            outcome: judge(breaker, notes, ended),
+            took,
+            hint: verdict.hint().map(|hint| micros(hint.wait())),
+            throttled: matches!(verdict, Verdict::Throttled { .. }),
+        };
+        breaker.record(self.admission(notes), seen);
+    }
 }
 
 /// What an outcome says of the dependency.
-fn judge(breaker: &Shared, times: Times, ended: &Ended) -> Outcome {
+fn judge(breaker: &Shared, notes: Notes, ended: &Ended) -> Outcome {
     let verdict = ended.verdict;
     if verdict.is_success() {
         return Outcome::Success;
@@ -340,7 +344,7 @@ fn judge(breaker: &Shared, times: Times, ended: &Ended) -> Outcome {
         Verdict::Success => Outcome::Success,
         Verdict::Refused { .. } | Verdict::Unknown { .. } | Verdict::Fault => Outcome::Failure,
         // It is there and it talks, which is what a probe wants to know.
-        Verdict::Rejected if times.probe.is_some() && ended.answered => Outcome::Success,
+        Verdict::Rejected if notes.is_probe() && ended.answered => Outcome::Success,
         Verdict::Rejected | Verdict::Throttled { .. } => Outcome::Neutral,
     }
 }

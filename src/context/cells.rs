@@ -15,7 +15,7 @@ use super::deadline_scope::{Mark, Span};
 use super::frame::{Frame, Signals};
 use super::handles::Handles;
 use crate::attempt::Attempt;
-use crate::circuit_breaker::{NO_TIME, Notes, Times};
+use crate::circuit_breaker::{NO_TIME, Notes};
 use crate::clock;
 use crate::deadline::{Deadline, Expired};
 use crate::report::CallReport;
@@ -28,8 +28,8 @@ pub(crate) struct Cells {
     pub(super) span: Cell<Span>,
     // What the breaker in scope has lent beside its handle.
     pub(super) notes: Cell<Notes>,
-    pub(super) times: Cell<Times>,
-    // The deadline from above that breaker, where it counts attempts.
+    // When the attempt began, and the deadline from above that breaker, where it counts attempts.
+    pub(super) began: Cell<u64>,
     pub(super) outer: Cell<u64>,
     // The two below travel upwards: written below, read by the layers above in the same poll. The report counts where
     // the signals say so.
@@ -45,7 +45,7 @@ thread_local! {
             start: Cell::new(None),
             span: Cell::new(Span::NONE),
             notes: Cell::new(Notes::NONE),
-            times: Cell::new(Times::NONE),
+            began: Cell::new(NO_TIME),
             outer: Cell::new(NO_TIME),
             signals: Cell::new(Signals::NONE),
             report: Cell::new(CallReport::EMPTY),
@@ -80,9 +80,9 @@ pub(crate) fn set_notes(notes: Notes) {
     cells(|cells| cells.notes.set(notes));
 }
 
-/// The times of the permit in scope, where its breaker counts attempts.
-pub(crate) fn times() -> Times {
-    cells(|cells| cells.times.get()).unwrap_or(Times::NONE)
+/// When the attempt began that the breaker in scope measures, where it counts attempts.
+pub(crate) fn began() -> u64 {
+    cells(|cells| cells.began.get()).unwrap_or(NO_TIME)
 }
 
 /// The deadline from above the breaker in scope, on its own clock, where it counts attempts.
@@ -90,8 +90,8 @@ pub(crate) fn outer_deadline() -> u64 {
     cells(|cells| cells.outer.get()).unwrap_or(NO_TIME)
 }
 
-pub(crate) fn set_times(times: Times) {
-    cells(|cells| cells.times.set(times));
+pub(crate) fn set_began(began: u64) {
+    cells(|cells| cells.began.set(began));
 }
 
 /// The deadline in scope; where there is none, one that never comes.

@@ -111,6 +111,12 @@ impl Span {
         self.0 & mark as u64 != 0
     }
 
+    /// The same at what it counts from.
+    #[must_use]
+    pub(crate) const fn without_distance(self) -> Self {
+        Self(self.0 & ((1 << SHIFT) - 1))
+    }
+
     /// Whether the deadline is at what it counts from.
     #[inline]
     pub(crate) const fn is_zero(self) -> bool {

@@ -216,7 +216,7 @@ fn swap_notes(permit: &mut Permit) {
 #[cold]
 fn swap_times(permit: &mut Permit, outer: u64) -> u64 {
     let before = cells(|cells| {
-        permit.times = cells.times.replace(permit.times);
+        permit.began = cells.began.replace(permit.began);
         cells.outer.replace(outer)
     });
     before.unwrap_or(NO_TIME)

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::future::Future;
+use std::mem::{self, ManuallyDrop};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -12,7 +13,6 @@ use crate::circuit_breaker::BreakerOpen;
 use crate::context::{self, DeadlineScope, Mark, Span};
 use crate::error::BoxError;
 use crate::observer::Watch;
-use crate::rare::Rare;
 
 pin_project! {
     /// The future of a [`DeadlineService`](super::DeadlineService).
@@ -38,94 +38,111 @@ pin_project! {
         #[pin]
         inner: Option<F>,
         end: Ending,
-        extra: Rare<Extra>,
     }
 }
 
-/// What most calls that are answered at once have no need of.
-pub(crate) enum Extra {
-    /// Who is told, as long as there is no timer.
-    Watched(Arc<Watch>),
+/// When a call ends that has just begun.
+#[derive(Clone, Copy)]
+pub(crate) struct Begun {
+    // What the deadline counts from.
+    start: Option<Instant>,
+    // How far it is from there, and in its marks, how far the call has come.
+    span: Span,
+}
+
+impl Begun {
+    #[inline(always)]
+    pub(super) const fn new(start: Option<Instant>, span: Span) -> Self {
+        Self { start, span }
+    }
+
+    pub(crate) const fn has_passed(self) -> bool {
+        self.span.has(Mark::Passed)
+    }
+
+    /// While the inner service is called.
+    #[inline(always)]
+    pub(crate) fn called(self) -> DeadlineScope {
+        DeadlineScope::call(self.start, self.span)
+    }
+}
+
+/// When a call ends, and what follows.
+pub(crate) struct Ending {
+    // As it begins, and its marks: with none of them the inner future is polled, and the timer once that was pending.
+    span: Span,
+    // Dropped by hand, because most calls have nothing here to drop: see `Rare`.
+    course: ManuallyDrop<Course>,
+}
+
+/// How a call comes to its end, each in the room that the first one needs anyway.
+enum Course {
+    /// It has not been pending yet. Beside what its deadline counts from, who is told of it.
+    Counting {
+        start: Option<Instant>,
+        watch: Option<Arc<Watch>>,
+    },
+    /// The timer knows what the deadline is.
     Timed(Pin<Box<Timed>>),
-    /// Where a breaker that is one with the deadline has refused the call, until it is said.
+    /// A breaker that is one with the deadline has refused the call, and has not said so yet.
     Refused(Box<BreakerOpen>),
+}
+
+impl Course {
+    const NOTHING: Self = Self::Counting {
+        start: None,
+        watch: None,
+    };
 }
 
 pin_project! {
     /// The timer of a call that was pending, and who is told when it fires.
-    pub(crate) struct Timed {
+    struct Timed {
         #[pin]
         sleep: Sleep,
         watch: Option<Arc<Watch>>,
     }
 }
 
-impl Extra {
+impl Ending {
     #[inline(always)]
-    pub(crate) fn of(watch: Option<Arc<Watch>>) -> Rare<Self> {
-        Rare::new(watch.map(Self::Watched))
+    pub(crate) const fn of(begun: Begun, watch: Option<Arc<Watch>>) -> Self {
+        let course = Course::Counting {
+            start: begun.start,
+            watch,
+        };
+        Self {
+            span: begun.span,
+            course: ManuallyDrop::new(course),
+        }
     }
 
-    pub(crate) fn refused(refused: BreakerOpen) -> Rare<Self> {
-        Rare::new(Some(Self::Refused(Box::new(refused))))
+    pub(crate) fn refused(refused: BreakerOpen) -> Self {
+        Self {
+            span: Span::NONE,
+            course: ManuallyDrop::new(Course::Refused(Box::new(refused))),
+        }
     }
 
     /// The refusal, where there is one that has not been said.
-    pub(crate) fn take_refused(extra: &mut Rare<Self>) -> Option<Box<BreakerOpen>> {
-        match extra.take() {
-            Some(Self::Refused(refused)) => Some(refused),
-            other => {
-                *extra = Rare::new(other);
-                None
-            }
+    pub(crate) fn take_refused(&mut self) -> Option<Box<BreakerOpen>> {
+        if !matches!(*self.course, Course::Refused(_)) {
+            return None;
+        }
+        match self.take_course() {
+            Course::Refused(refused) => Some(refused),
+            Course::Counting { .. } | Course::Timed(_) => None,
         }
     }
 
-    fn timed(at: Instant, watch: Option<Arc<Watch>>) -> Self {
-        let sleep = sleep_until(at);
-        Self::Timed(Box::pin(Timed { sleep, watch }))
-    }
-
-    /// Whether there is a timer that has not fired.
-    fn is_running(&mut self, cx: &mut Context<'_>) -> bool {
-        match self {
-            Self::Timed(timed) => timed.as_mut().project().sleep.poll(cx).is_pending(),
-            Self::Watched(_) | Self::Refused(_) => false,
-        }
-    }
-
-    fn watch(&self) -> Option<&Watch> {
-        match self {
-            Self::Watched(watch) => Some(watch),
-            Self::Timed(timed) => timed.watch.as_deref(),
-            Self::Refused(_) => None,
-        }
-    }
-}
-
-/// When a call ends, and how far it has come.
-#[derive(Clone, Copy)]
-pub(crate) struct Ending {
-    // What the deadline counts from.
-    start: Option<Instant>,
-    // How far it is from there, and in its marks, how far the call has come: with none of them the inner future is
-    // polled, and the timer once that was pending.
-    span: Span,
-}
-
-impl Ending {
-    #[inline(always)]
-    pub(super) const fn new(start: Option<Instant>, span: Span) -> Self {
-        Self { start, span }
+    fn take_course(&mut self) -> Course {
+        let nothing = ManuallyDrop::new(Course::NOTHING);
+        ManuallyDrop::into_inner(mem::replace(&mut self.course, nothing))
     }
 
     /// Nothing is left to say.
     pub(crate) const fn finish(&mut self) {
         self.span = self.span.marked(Mark::Done);
-    }
-
-    pub(crate) const fn has_passed(&self) -> bool {
-        self.span.has(Mark::Passed)
     }
 
     /// Whether a timer below wakes whoever polls this call in time: it fires at the deadline of an attempt, which is
@@ -134,39 +151,66 @@ impl Ending {
         self.span.has(Mark::LeansOnBelow) && context::has_timer()
     }
 
-    /// While the inner service is called.
-    #[inline(always)]
-    pub(crate) fn called(&self) -> DeadlineScope {
-        DeadlineScope::call(self.start, self.span)
-    }
-
     /// While the inner future is polled.
     #[inline(always)]
     pub(crate) fn polled(&self) -> DeadlineScope {
-        DeadlineScope::enter(self.start, self.span)
+        DeadlineScope::enter(self.start(), self.span)
     }
 
     pub(crate) fn deadline(&self) -> Deadline {
-        self.span.from(self.start)
+        self.span.from(self.start())
     }
+
+    #[inline(always)]
+    fn start(&self) -> Option<Instant> {
+        match &*self.course {
+            Course::Counting { start, .. } => *start,
+            Course::Timed(timed) => Some(timed.sleep.deadline()),
+            Course::Refused(_) => None,
+        }
+    }
+
+    /// Whether the timer has not fired, which the first call of this makes.
+    fn is_running(&mut self, at: Instant, cx: &mut Context<'_>) -> bool {
+        if let Course::Counting { watch, .. } = &mut *self.course {
+            let (sleep, watch) = (sleep_until(at), watch.take());
+            self.span = self.span.without_distance();
+            *self.course = Course::Timed(Box::pin(Timed { sleep, watch }));
+        }
+        match &mut *self.course {
+            Course::Timed(timed) => timed.as_mut().project().sleep.poll(cx).is_pending(),
+            Course::Counting { .. } | Course::Refused(_) => false,
+        }
+    }
+
+    fn watch(&self) -> Option<&Watch> {
+        match &*self.course {
+            Course::Counting { watch, .. } => watch.as_deref(),
+            Course::Timed(timed) => timed.watch.as_deref(),
+            Course::Refused(_) => None,
+        }
+    }
+}
+
+impl Drop for Ending {
+    #[inline]
+    fn drop(&mut self) {
+        if !matches!(*self.course, Course::Counting { watch: None, .. }) {
+            drop_course(self);
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn drop_course(ending: &mut Ending) {
+    drop(ending.take_course());
 }
 
 impl<F> DeadlineFuture<F> {
     #[inline(always)]
-    pub(super) fn called(inner: F, end: Ending, watch: Option<Arc<Watch>>) -> Self {
-        Self {
-            inner: Some(inner),
-            end,
-            extra: Extra::of(watch),
-        }
-    }
-
-    pub(super) fn passed(end: Ending, watch: Option<Arc<Watch>>) -> Self {
-        Self {
-            inner: None,
-            end,
-            extra: Extra::of(watch),
-        }
+    pub(super) const fn of(inner: Option<F>, end: Ending) -> Self {
+        Self { inner, end }
     }
 }
 
@@ -193,7 +237,7 @@ where
                 return Poll::Pending;
             }
         }
-        let error = ready!(this.end.cut_off(this.extra, cx));
+        let error = ready!(this.end.cut_off(cx));
         // The inner future is dropped in the poll that reports the deadline.
         this.inner.set(None);
         Poll::Ready(Err(error))
@@ -203,32 +247,24 @@ where
 impl Ending {
     /// The error, once the deadline has passed.
     #[cold]
-    pub(crate) fn cut_off(
-        &mut self,
-        extra: &mut Rare<Extra>,
-        cx: &mut Context<'_>,
-    ) -> Poll<BoxError> {
+    pub(crate) fn cut_off(&mut self, cx: &mut Context<'_>) -> Poll<BoxError> {
         let limit = self.span.limit();
         let error = if self.span.has(Mark::Done) {
             return Poll::Pending;
-        } else if self.has_passed() {
+        } else if self.span.has(Mark::Passed) {
             DeadlineExceeded::before_call(limit)
         } else {
             let Some(at) = self.deadline().instant() else {
                 return Poll::Pending;
             };
-            let timer = extra.get_or_insert_with(|| Extra::timed(at, None));
-            if let Extra::Watched(watch) = timer {
-                *timer = Extra::timed(at, Some(Arc::clone(watch)));
-            }
-            if timer.is_running(cx) {
+            if self.is_running(at, cx) {
                 context::set_has_timer(true);
                 return Poll::Pending;
             }
             DeadlineExceeded::new(limit, context::published())
         };
         self.finish();
-        if let Some(watch) = extra.as_ref().and_then(Extra::watch) {
+        if let Some(watch) = self.watch() {
             watch.tell(&|observer, dependency| observer.deadline_exceeded(dependency, &error));
         }
         context::mark_expired(Expired {

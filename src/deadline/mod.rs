@@ -82,7 +82,7 @@ mod service;
 
 pub use error::DeadlineExceeded;
 pub use future::DeadlineFuture;
-pub(crate) use future::{Ending, Extra};
+pub(crate) use future::Ending;
 pub use instant::Deadline;
 pub(crate) use instant::{Expired, Limit};
 pub use layer::DeadlineLayer;

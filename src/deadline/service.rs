@@ -4,7 +4,7 @@ use tokio::time::Instant;
 use tower_service::Service;
 
 use super::Deadline;
-use super::future::{DeadlineFuture, Ending};
+use super::future::{Begun, DeadlineFuture, Ending};
 use super::layer::{End, Rule};
 use crate::clock;
 use crate::context::{self, Mark, Span};
@@ -59,7 +59,7 @@ where
         let scope = end.called();
         let called = self.inner.call(request);
         drop(scope);
-        DeadlineFuture::called(called, end, self.rule.watch())
+        DeadlineFuture::of(Some(called), Ending::of(end, self.rule.watch()))
     }
 }
 
@@ -73,30 +73,30 @@ impl<S> DeadlineService<S> {
         if end.has_passed() {
             // The call is over before it has begun. Whatever the instance took to be ready goes back with it.
             self.inner = self.inner.clone();
-            return DeadlineFuture::passed(end, self.rule.watch());
+            return DeadlineFuture::of(None, Ending::of(end, self.rule.watch()));
         }
         let scope = end.called();
         let called = self.inner.call(request);
         drop(scope);
-        DeadlineFuture::called(called, end, self.rule.watch())
+        DeadlineFuture::of(Some(called), Ending::of(end, self.rule.watch()))
     }
 }
 
 impl Rule {
     /// How a call that begins now ends, where the limit of this layer ends it.
     #[inline(always)]
-    pub(crate) fn begin(&self) -> Option<Ending> {
+    pub(crate) fn begin(&self) -> Option<Begun> {
         let span = self.span();
         if span.is_zero() {
             return None;
         }
-        context::start_of(span).map(|start| Ending::new(Some(start), span))
+        context::start_of(span).map(|start| Begun::new(Some(start), span))
     }
 
     /// The same where it may be the deadline around that ends it, or one that does not count from the call, or where it
     /// has passed.
     #[cold]
-    pub(crate) fn begin_slowly(&self) -> Ending {
+    pub(crate) fn begin_slowly(&self) -> Begun {
         let now = clock::now();
         let (deadline, absolute) = self.narrowed(context::deadline(), now);
         let at = deadline.instant();
@@ -106,7 +106,7 @@ impl Rule {
             .marked_if(absolute, Mark::Absolute)
             .marked_if(passed, Mark::Passed)
             .marked_if(leans, Mark::LeansOnBelow);
-        Ending::new(at, span)
+        Begun::new(at, span)
     }
 
     /// The nearer of the two, and whether the next attempt would run into the same instant: through a layer that counts

@@ -11,10 +11,9 @@ use crate::circuit_breaker::{
     BreakerOpen, CircuitBreaker, Permit, admit, admit_plainly, poll_ready, settle,
 };
 use crate::context::{self, HiddenBreaker, PermitScope};
-use crate::deadline::{Ending, Extra, Rule};
+use crate::deadline::{Ending, Rule};
 use crate::error::BoxError;
 use crate::policy::{Policy, first_attempt};
-use crate::rare::Rare;
 use crate::ready::Ready;
 
 /// A service behind a circuit breaker, whose calls each have a deadline: what a
@@ -83,16 +82,15 @@ impl<S, P> GuardedService<S, P> {
             self.inner.release();
             None
         };
-        let extra = match refused {
-            Some(refused) => Extra::refused(refused),
-            None => Extra::of(self.rule.watch()),
+        let end = match refused {
+            Some(refused) => Ending::refused(refused),
+            None => Ending::of(end, self.rule.watch()),
         };
         GuardedFuture {
             inner,
             permit,
             policy: self.policy.clone(),
             end,
-            extra,
             request: PhantomData,
         }
     }
@@ -131,8 +129,7 @@ where
             inner: Some(called),
             permit,
             policy: self.policy.clone(),
-            end,
-            extra: Extra::of(self.rule.watch()),
+            end: Ending::of(end, self.rule.watch()),
             request: PhantomData,
         }
     }
@@ -185,7 +182,6 @@ pin_project! {
         permit: Permit,
         policy: P,
         end: Ending,
-        extra: Rare<Extra>,
         request: PhantomData<fn(Req)>,
     }
 }
@@ -235,7 +231,7 @@ impl<F, P, Req> GuardedFuture<F, P, Req> {
             *this.permit = Permit::NONE;
             Some(Box::new(BreakerOpen::new(remaining)))
         } else {
-            Extra::take_refused(this.extra)
+            this.end.take_refused()
         };
         if let Some(refused) = refused {
             this.end.finish();
@@ -250,7 +246,7 @@ impl<F, P, Req> GuardedFuture<F, P, Req> {
             if this.inner.is_some() && context::is_watched(this.end.deadline()) {
                 return Poll::Pending;
             }
-            let error = ready!(this.end.cut_off(this.extra, cx));
+            let error = ready!(this.end.cut_off(cx));
             // The inner future is dropped in the poll that reports the deadline.
             this.inner.set(None);
             error
