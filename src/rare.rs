@@ -47,8 +47,9 @@ impl<T> Slot<T> {
 impl<T> Drop for Slot<T> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(handle) = self.0.take() {
-            drop(ManuallyDrop::into_inner(handle));
+        // Nothing is written where there is nothing.
+        if self.is_some() {
+            drop(self.0.take().map(ManuallyDrop::into_inner));
         }
     }
 }

@@ -11,34 +11,51 @@ use crate::budget::LentBudget;
 use crate::circuit_breaker::{CircuitBreaker, LentPermit};
 
 /// What is in scope below a retry, from one poll to the next: the attempt and the ownership of the call, and the key
-/// that the attempts share, unless the frame says that the key is the one of the scope around.
+/// that the attempts share, unless the frame says that the key is the one of the scope around. The number of the attempt
+/// is the retry's to keep.
 pub(crate) struct Below {
-    frame: Frame,
     key: SharedKey,
 }
 
 impl Below {
     #[inline]
     pub(super) const fn without_key(frame: Frame) -> Self {
-        Self {
-            frame,
-            key: SharedKey::NONE,
-        }
+        let mut key = SharedKey::NONE;
+        key.rest = frame.unnumbered();
+        Self { key }
     }
 
     pub(super) fn new(frame: Frame, key: SharedKey) -> Self {
-        let mut below = Self { frame, key };
+        let mut below = Self { key };
+        below.set(frame);
         below.note_key();
         below
     }
 
+    #[inline]
+    const fn frame(&self, number: u32) -> Frame {
+        self.key.rest.at(number)
+    }
+
+    #[inline]
+    const fn set(&mut self, frame: Frame) {
+        self.key.rest = frame.unnumbered();
+    }
+
+    /// The frame but for the number of its attempt.
+    #[inline]
+    const fn flags(&self) -> Frame {
+        self.frame(0)
+    }
+
     /// The frame says whether there is a key.
     fn note_key(&mut self) {
-        self.frame = if self.key.is_some() {
-            self.frame.with(Frame::SHARES)
+        let flags = self.flags();
+        self.set(if self.key.is_some() {
+            flags.with(Frame::SHARES)
         } else {
-            self.frame.without(Frame::SHARES)
-        };
+            flags.without(Frame::SHARES)
+        });
     }
 }
 
@@ -115,16 +132,18 @@ pub(crate) struct AttemptScope<'a> {
 }
 
 impl<'a> AttemptScope<'a> {
+    /// The number is that of the attempt in scope.
     #[inline]
-    pub(crate) fn enter(below: &'a mut Below) -> Self {
+    pub(crate) fn enter(below: &'a mut Below, number: u32) -> Self {
+        let inner = below.frame(number);
         let outer = cells(|cells| {
             cells.signals.set(Signals::NONE);
             let outer = cells.frame.get();
-            cells.frame.set(outer.around(below.frame));
+            cells.frame.set(outer.around(inner));
             outer
         });
         let outer = outer.unwrap_or(Frame::EMPTY);
-        if outer.with(below.frame).has(Frame::KEY_OR_SHARES) {
+        if outer.with(inner).has(Frame::KEY_OR_SHARES) {
             lend_key(below);
         }
         Self { outer, below }
@@ -154,9 +173,14 @@ impl<'a> AttemptScope<'a> {
         }
     }
 
-    /// What is in scope below.
-    pub(crate) const fn below(&self) -> Frame {
-        self.below.frame
+    /// What is in scope below. Whatever ran there has put it back.
+    #[expect(
+        clippy::unused_self,
+        reason = "it is so for who is in the scope and for nobody else"
+    )]
+    #[inline]
+    pub(crate) fn below(&self) -> Frame {
+        frame()
     }
 
     /// What is in scope around, with what was put there below.
@@ -175,7 +199,7 @@ impl<'a> AttemptScope<'a> {
         clear_signals();
         forget_now();
         self.outer = self.collected();
-        self.below.frame = below;
+        self.below.set(below);
         self.below.key.rewind();
         self.below.note_key();
         set_frame(below);
@@ -187,7 +211,7 @@ impl<'a> AttemptScope<'a> {
     /// The retry that makes the attempt owns the call.
     #[inline]
     pub(crate) fn own(&mut self) {
-        self.below.frame = self.below.frame.owned();
+        self.below.set(self.below.flags().owned());
         set_frame(frame().owned());
     }
 }
@@ -202,7 +226,7 @@ impl Drop for AttemptScope<'_> {
 /// Puts the key that the attempts share in scope, unless the one around is.
 #[cold]
 fn lend_key(below: &mut Below) {
-    if below.frame.has_key() {
+    if below.flags().has_key() {
         return;
     }
     let inner = frame().without(Frame::KEY);
@@ -220,7 +244,7 @@ fn lend_key(below: &mut Below) {
 #[cold]
 fn collect_key(outer: Frame, below: &mut Below) -> Frame {
     let inner = frame();
-    if below.frame.has_key() {
+    if below.flags().has_key() {
         // The scope around is the one that a key layer below has left its key in.
         return if inner.has_key() {
             outer.with(Frame::KEY)

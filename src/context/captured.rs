@@ -151,7 +151,7 @@ impl<F: Future> Future for Scoped<F> {
         let context = this.context;
         let _deadline = DeadlineScope::captured(context.deadline);
         // This also hides the breaker, and the budget of the scope around.
-        let _attempt = AttemptScope::enter(this.below);
+        let _attempt = AttemptScope::enter(this.below, context.frame.number());
         let _budget = Lending::enter(this.budget);
         this.future.poll(cx)
     }

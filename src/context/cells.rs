@@ -169,6 +169,12 @@ pub(crate) fn publish_success(attempt: Attempt) {
     cells(|cells| cells.signals.set(Signals::success(attempt)));
 }
 
+/// The same of a call whose attempt is in this frame, below its retry.
+#[inline]
+pub(crate) fn publish_success_in(below: Frame) {
+    cells(|cells| cells.signals.set(Signals::success_in(below)));
+}
+
 /// Leaves a report for the layers above.
 pub(crate) fn publish(report: CallReport) {
     cells(|cells| {

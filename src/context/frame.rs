@@ -20,9 +20,22 @@ const SWAPPED: u64 = 1 << 13;
 // Of what is below a retry: there is a key that its attempts share.
 const SHARES: u64 = 1 << 14;
 
+/// A frame without the number of its attempt, where that is kept elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unnumbered(u32);
+
+impl Unnumbered {
+    pub(super) const NONE: Self = Self(0);
+
+    #[inline]
+    pub(super) const fn at(self, number: u32) -> Frame {
+        Frame(self.0 as u64 | (number as u64) << u32::BITS)
+    }
+}
+
 impl Frame {
     pub(crate) const EMPTY: Self = Self(0);
-    pub(super) const BUDGET: Self = Self(BUDGET);
+    pub(crate) const BUDGET: Self = Self(BUDGET);
     pub(super) const BREAKER: Self = Self(BREAKER);
     pub(super) const KEY: Self = Self(KEY);
     pub(super) const SWAPPED: Self = Self(SWAPPED);
@@ -68,8 +81,23 @@ impl Frame {
     }
 
     #[inline]
-    pub(crate) const fn has_budget(self) -> bool {
-        self.0 & BUDGET != 0
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The number of the attempt in scope; zero where there is none.
+    #[inline]
+    pub(crate) const fn number(self) -> u32 {
+        (self.0 >> u32::BITS) as u32
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the number is in the other half"
+    )]
+    #[inline]
+    pub(super) const fn unnumbered(self) -> Unnumbered {
+        Unnumbered(self.0 as u32)
     }
 
     #[inline]
@@ -164,6 +192,12 @@ impl Signals {
         Self(attempt.bits())
     }
 
+    /// The same of the attempt in a frame, where there is one. What else a frame says is where a signal has no bits.
+    #[inline]
+    pub(super) const fn success_in(frame: Frame) -> Self {
+        Self(frame.0)
+    }
+
     /// A call has ended at this attempt, and there is a report of it.
     pub(super) const fn ended(self, attempt: Attempt) -> Self {
         Self(self.0 & (ALL_EXPIRED | TIMER) | attempt.bits() | REPORT)
@@ -221,6 +255,10 @@ mod tests {
         assert_eq!(signals & (all.0 | Attempt::BITS), 0);
         assert_eq!(all.attempt(), None);
         assert_eq!(all.below(LAST).attempt(), Some(LAST));
+        let below = all.below(LAST);
+        assert_eq!((below.number(), Frame::EMPTY.number()), (u32::MAX, 0));
+        assert_eq!(below.unnumbered().at(u32::MAX), below);
+        assert_eq!(below.unnumbered().at(7).number(), 7);
     }
 
     #[test]
@@ -237,7 +275,7 @@ mod tests {
     fn below_an_owner_is_what_is_its_own() {
         let owner = Frame::EMPTY.below(LAST).owned().with(Frame::BUDGET);
         let below = owner.below_owner();
-        assert!(below.is_nested() && below.is_owned() && !below.has_budget());
+        assert!(below.is_nested() && below.is_owned() && !below.has(Frame::BUDGET));
         assert_eq!(below.attempt(), Some(LAST));
         assert!(!owner.below(LAST).is_nested());
     }
@@ -268,6 +306,15 @@ mod tests {
             signals.with_timer(false),
             Signals::NONE.with_expired(expired).ended(LAST)
         );
+        let all = Frame(OWNED | BUDGET | BREAKER | KEY | NESTED | SWAPPED | SHARES);
+        for success in [
+            Signals::success(LAST),
+            Signals::success_in(Frame(all.0 | LAST.bits())),
+        ] {
+            assert_eq!((success.attempt(), success.expired()), (Some(LAST), None));
+            assert!(!success.has_report() && !success.has_timer());
+        }
+        assert_eq!(Signals::success_in(all).attempt(), None);
         assert_eq!(Signals::success(LAST).expired(), None);
         assert!(!Signals::success(LAST).has_report());
     }

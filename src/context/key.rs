@@ -5,7 +5,7 @@ use std::sync::Arc;
 #[cfg(any(feature = "http", feature = "tool"))]
 use super::cells::attempt;
 use super::cells::{frame, set_frame};
-use super::frame::Frame;
+use super::frame::{Frame, Unnumbered};
 use super::handles::{copy, swap};
 use crate::idempotency_key::IdempotencyKey;
 use crate::rare::Slot;
@@ -66,6 +66,8 @@ pub(crate) struct SharedKey {
     /// How many requests had taken it when the call began; in the highest bit, whether whoever is around knows it: it came
     /// from there, or has been handed up. One word, so that the whole fits into registers.
     taken: u32,
+    /// Room that is left beside them, for what else is in scope.
+    pub(super) rest: Unnumbered,
 }
 
 const KNOWN: u32 = 1 << 31;
@@ -74,6 +76,7 @@ impl SharedKey {
     pub(crate) const NONE: Self = Self {
         key: Slot::NONE,
         taken: 0,
+        rest: Unnumbered::NONE,
     };
 
     /// The key in scope where a call begins; where there is none, what a key layer below mints comes to stay here.
@@ -88,6 +91,7 @@ impl SharedKey {
                 .as_ref()
                 .map_or(0, |key| key.taken().min(KNOWN - 1) | KNOWN),
             key: Slot::new(key),
+            rest: Unnumbered::NONE,
         }
     }
 

@@ -46,8 +46,9 @@ pub(crate) use attempt_scope::{AttemptScope, Below, CallScope};
 pub use captured::{CallContext, Scoped};
 pub(crate) use cells::{
     attempt, began, clear_signals, deadline, expired, frame, has_published, has_timer, is_absolute,
-    is_over, is_watched, mark_expired, notes, outer_deadline, publish, publish_success, published,
-    published_attempt, set_began, set_has_timer, set_notes, time_left,
+    is_over, is_watched, mark_expired, notes, outer_deadline, publish, publish_success,
+    publish_success_in, published, published_attempt, set_began, set_has_timer, set_notes,
+    time_left,
 };
 pub(crate) use deadline_scope::{DeadlineScope, Mark, Span, SpanOfLayer, start_of};
 pub(crate) use frame::Frame;

@@ -7,8 +7,9 @@ use tower_service::Service;
 
 use super::config::Config;
 use super::events::tell_deposited;
+use super::facts::Stage;
 use super::ownership::earns;
-use super::progress::{Progress, Stage};
+use super::progress::Progress;
 use super::{Release, Replay};
 use crate::budget::{LentBudget, Withdrawal};
 use crate::context::{self, AttemptScope};
@@ -55,7 +56,7 @@ where
             // Whatever runs between two attempts, or a service that is not ready, may have left one of its own.
             context::set_has_timer(false);
         }
-        if outcome.is_pending() && self.progress.stage != Stage::Done {
+        if outcome.is_pending() && !self.progress.facts.is_at(Stage::Done) {
             let settings = &self.config.settings;
             self.progress
                 .publish_so_far(settings, self.attempt.is_some());
@@ -137,7 +138,7 @@ where
         judged: bool,
         cx: &mut Context<'_>,
     ) -> Then<S::Error> {
-        let is_waiting = self.progress.stage == Stage::Waiting;
+        let is_waiting = self.progress.facts.is_at(Stage::Waiting);
         if !is_waiting || !self.progress.waits.are_over(cx) || (!judged && context::is_over()) {
             return Then::Later;
         }
@@ -197,7 +198,7 @@ where
                     let response = outcome.ok();
                     let release = response.and_then(|response| config.release.release(response));
                     self.attempt.set(None);
-                    progress.stage = Stage::Waiting;
+                    progress.facts = progress.facts.at(Stage::Waiting);
                     if release.is_none() {
                         return Ok(token);
                     }
@@ -230,7 +231,7 @@ where
 
     /// No attempt follows the wait: the token goes back.
     fn done(&mut self, stop: Option<StopReason>) {
-        self.progress.stage = Stage::Done;
+        self.progress.facts = self.progress.facts.at(Stage::Done);
         self.progress.waits.end();
         self.progress.conclude(&self.config.settings, stop);
     }
@@ -259,7 +260,7 @@ where
         let attempt = service.call(request);
         *self.copy = copy;
         *self.spare = self.copy.is_some().then_some(service);
-        progress.stage = Stage::Attempting;
+        progress.facts = progress.facts.at(Stage::Attempting);
         self.attempt.set(Some(attempt));
     }
 }

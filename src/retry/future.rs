@@ -101,7 +101,7 @@ where
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let scope = AttemptScope::enter(this.below);
+        let scope = AttemptScope::enter(this.below, this.progress.number_in_scope());
         let Some(attempt) = this.attempt.as_mut().as_pin_mut() else {
             return Call {
                 attempt: this.attempt,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::RetryMode;
 use super::config::Settings;
-use super::facts::Facts;
+use super::facts::{Facts, Spare};
 use super::failed::Failed;
 use super::ownership::{earns, has_repeated};
 use super::started::Started;
@@ -19,38 +19,11 @@ use crate::verdict::{Hint, Verdict};
 
 /// The state of a call that outlives its attempts.
 pub(super) struct Progress {
-    /// Of the attempt that is being made.
-    number: u32,
-    facts: Facts,
-    spare: Spare,
-    pub(super) stage: Stage,
+    pub(super) facts: Facts,
     /// When the call began, where an observer wants to know and until it has heard of its end.
     pub(super) started: Started,
-    /// Most calls never need these two.
-    failed: Option<Failed>,
+    /// Most calls never need them.
     pub(super) waits: Waits,
-}
-
-/// Where a call is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// An attempt is under way.
-    Attempting,
-    /// Letting go of the response that lost, sleeping before the next attempt, and then, without a timer, waiting for the
-    /// service to be ready for it.
-    Waiting,
-    /// The breaker above answers in our place, or the outcome has been returned.
-    Done,
-}
-
-/// Whether there is a copy of the request for the next attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Spare {
-    Kept,
-    /// The request cannot be copied.
-    Impossible,
-    /// No retry could be made when the call began.
-    NotMade,
 }
 
 /// A retry that is going to be made.
@@ -65,12 +38,8 @@ impl Progress {
     #[inline]
     pub(super) const fn begin(outer: Frame, attempt: Attempt) -> Self {
         Self {
-            number: attempt.number(),
-            facts: Facts::begin(attempt, outer.has_budget()),
-            spare: Spare::Kept,
-            stage: Stage::Attempting,
+            facts: Facts::begin(attempt, outer),
             started: Started::UNWATCHED,
-            failed: None,
             waits: Waits::NONE,
         }
     }
@@ -89,14 +58,20 @@ impl Progress {
             outer.below(attempt)
         };
         let (copy, spare, owns) = copied(settings, attempt, below, copy);
+        let begun = Self::begin(outer, attempt);
+        let facts = if below.is_nested() {
+            begun.facts.nested(below)
+        } else {
+            begun.facts
+        };
         let progress = Self {
-            spare,
+            facts: facts.with_spare(spare),
             started: if settings.is_watched() {
                 Started::now(settings.built)
             } else {
                 Started::UNWATCHED
             },
-            ..Self::begin(outer, attempt)
+            ..begun
         };
         (progress, if owns { below.owned() } else { below }, copy)
     }
@@ -109,7 +84,7 @@ impl Progress {
         copy: impl FnOnce() -> Option<Req>,
     ) -> Option<Req> {
         let (copy, spare, owns) = copied(settings, self.attempt(), scope.below(), copy);
-        self.spare = spare;
+        self.facts = self.facts.with_spare(spare);
         if owns {
             scope.own();
         }
@@ -119,20 +94,25 @@ impl Progress {
     /// The current attempt.
     #[inline]
     pub(super) const fn attempt(&self) -> Attempt {
-        self.facts.attempt(self.number)
+        self.facts.attempt()
+    }
+
+    #[inline]
+    pub(super) const fn number_in_scope(&self) -> u32 {
+        self.facts.number()
     }
 
     /// The next attempt begins.
     #[inline]
     pub(super) fn next_attempt(&mut self, scope: &mut AttemptScope<'_>) {
-        self.number = self.number.saturating_add(1);
+        self.facts = self.facts.next();
         scope.next(scope.below().at(self.attempt()));
     }
 
     /// The verdict on the attempt that has just ended.
     #[inline]
     pub(super) fn note(&mut self, verdict: Verdict) {
-        if verdict.is_success() && self.failed.is_none() {
+        if verdict.is_success() && !self.facts.has_failed() {
             return;
         }
         self.note_failed(verdict);
@@ -144,8 +124,7 @@ impl Progress {
         // Another retry below may have seen what its last outcome does not tell.
         let unknown = may_have_written || context::has_published(CallReport::outcome_unknown);
         let unknown = (unknown || self.facts.is_unknown()) && !verdict.is_success();
-        self.facts = self.facts.with_unknown(unknown);
-        self.failed = Some(Failed::of(verdict));
+        self.facts = self.facts.after(Failed::of(verdict), unknown);
         self.waits.note(verdict.hint());
     }
 
@@ -186,13 +165,15 @@ impl Progress {
         replayable: impl FnOnce() -> bool,
     ) -> Result<(), StopReason> {
         let once_again = verdict.hint().is_some_and(Hint::is_once) && self.waits.have_spent_once();
-        if !settings.allows_attempt_after(self.number) || once_again {
+        if !settings.allows_attempt_after(self.attempt().number()) || once_again {
             Err(StopReason::Attempts)
         } else if verdict.is_unknown() && !self.attempt().is_repeatable() {
             Err(StopReason::OutcomeUnknown)
-        } else if self.spare == Spare::Impossible || (self.spare == Spare::Kept && !replayable()) {
+        } else if self.facts.has(Spare::Impossible)
+            || (self.facts.has(Spare::Kept) && !replayable())
+        {
             Err(StopReason::NotReplayable)
-        } else if self.spare == Spare::NotMade || mode == RetryMode::Off {
+        } else if self.facts.has(Spare::NotMade) || mode == RetryMode::Off {
             Err(StopReason::SwitchedOff)
         } else {
             Ok(())
@@ -220,7 +201,7 @@ impl Progress {
         settings: &Settings,
         hint: Option<Hint>,
     ) -> Result<(Duration, DelayedBy), StopReason> {
-        let (number, last_wait) = (self.number, self.waits.last());
+        let (number, last_wait) = (self.attempt().number(), self.waits.last());
         let draw = || settings.random.draw();
         let wait = Wait {
             backoff: settings.backoff.delay(number, last_wait, draw()),
@@ -270,8 +251,19 @@ impl Progress {
     #[inline(always)]
     pub(super) fn succeed(&self, settings: &Settings, scope: &AttemptScope<'_>) {
         if let Some(breaker) = scope.breaker() {
-            breaker.succeeded(settings.breaker.as_ref(), self.number);
+            breaker.succeeded(settings.breaker.as_ref(), self.attempt().number());
         }
+        let below = scope.below();
+        if below.is_own() {
+            settings.budget(scope, LentBudget::deposit);
+            context::publish_success_in(below);
+        } else {
+            self.succeed_unowned(settings, scope);
+        }
+    }
+
+    #[cold]
+    fn succeed_unowned(&self, settings: &Settings, scope: &AttemptScope<'_>) {
         if earns(scope.below()) {
             settings.budget(scope, LentBudget::deposit);
         }
@@ -281,7 +273,7 @@ impl Progress {
     /// Whether nothing has failed and nobody wants to know: what most calls are from their beginning to their end.
     #[inline]
     pub(super) const fn is_untroubled(&self, settings: &Settings) -> bool {
-        self.failed.is_none() && settings.watch.is_none()
+        !self.facts.has_failed() && settings.watch.is_none()
     }
 
     /// Whether a success at this attempt is all that there is to say of the call.
@@ -310,13 +302,13 @@ impl Progress {
         }
         settings.tell(&|observer, dependency| observer.call_finished(dependency, &report));
         self.started = Started::UNWATCHED;
-        (says_more && self.failed.is_some()).then_some(report)
+        (says_more && self.facts.has_failed()).then_some(report)
     }
 
     /// A deadline above may end the call in this poll: it learns what has failed so far.
     #[inline]
     pub(super) fn publish_so_far(&self, settings: &Settings, attempting: bool) {
-        if self.failed.is_some() {
+        if self.facts.has_failed() {
             context::publish(self.report_so_far(settings, attempting));
         }
     }
@@ -333,7 +325,7 @@ impl Progress {
             elapsed: self.started.elapsed(settings.built),
             ..CallReport::success(self.attempt())
         };
-        if let Some(failed) = self.failed {
+        if let Some(failed) = self.facts.failed() {
             report.verdict = failed.verdict();
             report.outcome_unknown = self.facts.is_unknown();
         }
