@@ -6,10 +6,13 @@
 mod says;
 mod support;
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use says::{Dependency, Says, always};
-use tower::{Layer, Service, ServiceExt};
+use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_composure::stack::{StackBuilder, StackService};
 use tower_composure::{Backoff, CircuitBreaker, Effect, Stack, Verdict};
 
@@ -207,4 +210,33 @@ mod keys {
             assert!(report.outcome_unknown());
         }
     }
+}
+
+/// What a client's future may hold: a timer, and what it was asked.
+struct Held {
+    is_done: bool,
+    rest: [u64; 12],
+}
+
+impl Future for Held {
+    type Output = Result<u64, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.is_done {
+            return Poll::Ready(Ok(self.rest[0]));
+        }
+        Poll::Pending
+    }
+}
+
+#[tokio::test]
+async fn a_call_in_flight_takes_little_room() {
+    let client = service_fn(|number: u64| Held {
+        is_done: true,
+        rest: [number; 12],
+    });
+    let stack = Stack::builder(Effect::Read).build().unwrap();
+    let call = stack.layer(client).oneshot(7);
+    assert_eq!((size_of::<Held>(), size_of_val(&call)), (104, 280));
+    assert_eq!(call.await.unwrap(), 7);
 }

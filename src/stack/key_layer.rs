@@ -56,8 +56,9 @@ pub trait KeyLayer: Sized {
     /// poll of the other with the same waker, and the outcome is handed on as it is. By default no.
     ///
     /// The deadline of the call then makes no timer as long as the one of an attempt runs, because that one ends sooner
-    /// and wakes the same task. A layer that says so, and then polls the service below in another task, lets calls
-    /// outlive their deadlines.
+    /// and wakes the same task, and the breaker leaves the calls that it has let through to the retry, which has it at
+    /// hand. A layer that says so, and then polls the service below in another task, lets calls outlive their deadlines;
+    /// one that answers in place of the service below answers what no breaker counts.
     ///
     /// ```
     /// use tower_composure::stack::{KeyLayer, NoKey};

@@ -107,7 +107,7 @@ pub fn in_flight() -> Result<(String, [Goal; 2]), Failure> {
         Goal::at_most(
             "bytes of a call of stack",
             bytes.unwrap_or(f64::NAN),
-            700.0,
+            522.0,
             0,
         ),
         Goal::at_most(
