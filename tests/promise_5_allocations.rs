@@ -6,13 +6,15 @@
 use std::alloc::System;
 use std::future::{Future, Ready, ready};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use tower::{BoxError, Service, ServiceBuilder};
+use tower::{BoxError, Layer, Service, ServiceBuilder};
 use tower_composure::{
-    BudgetLayer, CircuitBreaker, CircuitBreakerLayer, Count, DeadlineLayer, Effect, RetryLayer,
+    BudgetLayer, CircuitBreaker, CircuitBreakerLayer, Count, DeadlineLayer, Effect, Observer,
+    RetryLayer, Stack,
 };
 
 #[global_allocator]
@@ -92,4 +94,22 @@ fn no_set_of_layers_in_any_order_allocates() {
         ];
         assert_eq!(orders, [0; 7], "layers {bits:05b}");
     }
+    let breaker = CircuitBreaker::builder;
+    let presets = [
+        breaker(),
+        breaker().count(Count::Attempts),
+        breaker().time_window(Duration::from_secs(30)),
+        breaker().slow_calls(Duration::from_secs(1), 0.5),
+    ];
+    for (preset, breaker) in presets.into_iter().enumerate() {
+        let breaker = breaker.probe_lease(Duration::from_secs(8)).build().unwrap();
+        let stack = || Stack::builder(Effect::Read).breaker(breaker.clone());
+        let stacks = [stack(), stack().observer(Arc::new(Silent))];
+        let found = stacks.map(|stack| allocations(stack.build().unwrap().layer(Bare)));
+        assert_eq!(found, [0; 2], "preset {preset}, unwatched and watched");
+    }
 }
+
+struct Silent;
+
+impl Observer for Silent {}
