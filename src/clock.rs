@@ -29,6 +29,12 @@ pub(crate) fn wall() -> SystemTime {
     SystemTime::now()
 }
 
+/// Nanoseconds since an instant. They saturate, after centuries.
+pub(crate) fn nanos_since(instant: Instant) -> u64 {
+    let since = now().saturating_duration_since(instant);
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// `now + after`, or none where the sum cannot be represented: "as long as it takes".
 #[inline]
 pub(crate) fn after(now: Instant, after: Duration) -> Option<Instant> {

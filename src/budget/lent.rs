@@ -47,8 +47,7 @@ impl Shared {
 
     /// Nanoseconds since it was made. Only a trickle asks for them.
     fn now(&self) -> u64 {
-        let since = clock::now().saturating_duration_since(self.epoch);
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+        clock::nanos_since(self.epoch)
     }
 }
 

@@ -64,12 +64,12 @@ impl Facts {
     /// The attempt of this retry.
     #[inline]
     pub(super) const fn attempt(self) -> Attempt {
-        let own = if self.0 & NESTED == 0 {
-            self
+        let first = Attempt::first_of(self.0);
+        if self.0 & NESTED == 0 {
+            first.with_number(self.number())
         } else {
-            self.numbered(1)
-        };
-        Attempt::first_of(own.0).with_number(own.number())
+            first
+        }
     }
 
     /// The number of the attempt in scope.

@@ -15,7 +15,7 @@ impl Started {
 
     /// A call of a layer that was built at this instant begins now.
     pub(super) fn now(built: Instant) -> Self {
-        Self(since(built))
+        Self(clock::nanos_since(built).min(Self::UNWATCHED.0 - 1))
     }
 
     #[inline]
@@ -26,12 +26,6 @@ impl Started {
     /// How long ago that was, where anybody wants to know.
     pub(super) fn elapsed(self, built: Instant) -> Option<Duration> {
         self.is_watched()
-            .then(|| Duration::from_nanos(since(built).saturating_sub(self.0)))
+            .then(|| Duration::from_nanos(clock::nanos_since(built).saturating_sub(self.0)))
     }
-}
-
-/// Centuries fit.
-fn since(built: Instant) -> u64 {
-    let nanos = clock::now().saturating_duration_since(built).as_nanos();
-    u64::try_from(nanos).unwrap_or(u64::MAX - 1)
 }
