@@ -16,11 +16,19 @@ const SECOND: u128 = 1_000_000_000;
 /// memory depends on the balance, so every access is relaxed.
 #[derive(Debug)]
 pub(super) struct Bucket {
-    balance: AtomicU64,
+    level: Level,
     cap: u64,
     deposit: u64,
     /// Millitokens a second.
     trickle: u64,
+}
+
+/// What changes, on a cache line of its own and of the one that is fetched with it. A thread that reads the cap would
+/// otherwise wait for the line that another thread has just written, and then once more to write it.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Level {
+    balance: AtomicU64,
     /// Up to when the trickle has been added.
     credited: AtomicU64,
 }
@@ -29,11 +37,13 @@ impl Bucket {
     /// A bucket that holds `balance` at time zero. All amounts are millitokens.
     pub(super) fn new(balance: u64, cap: u64, deposit: u64, trickle: u64) -> Self {
         Self {
-            balance: AtomicU64::new(balance.min(cap)),
+            level: Level {
+                balance: AtomicU64::new(balance.min(cap)),
+                credited: AtomicU64::new(0),
+            },
             cap,
             deposit,
             trickle,
-            credited: AtomicU64::new(0),
         }
     }
 
@@ -51,7 +61,8 @@ impl Bucket {
         if self.trickle != 0 {
             self.credit(now());
         }
-        self.balance
+        self.level
+            .balance
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |balance| {
                 balance.checked_sub(amount)
             })
@@ -62,6 +73,7 @@ impl Bucket {
     #[inline]
     pub(super) fn add(&self, amount: u64) {
         let _ = self
+            .level
             .balance
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |balance| {
                 (balance < self.cap).then(|| balance.saturating_add(amount).min(self.cap))
@@ -70,11 +82,11 @@ impl Bucket {
 
     /// What is there at a time, the trickle until then included. Looking changes nothing.
     pub(super) fn balance(&self, now: impl FnOnce() -> u64) -> u64 {
-        let balance = self.balance.load(Ordering::Relaxed);
+        let balance = self.level.balance.load(Ordering::Relaxed);
         if self.trickle == 0 {
             return balance;
         }
-        let (earned, _) = self.earned(self.credited.load(Ordering::Relaxed), now());
+        let (earned, _) = self.earned(self.level.credited.load(Ordering::Relaxed), now());
         balance.saturating_add(earned).min(self.cap)
     }
 
@@ -92,12 +104,13 @@ impl Bucket {
 
     /// Adds the trickle up to now. Whoever moves the time forward adds what that time has earned, once.
     fn credit(&self, now: u64) {
-        let moved = self
-            .credited
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |since| {
-                let (earned, until) = self.earned(since, now);
-                (earned > 0).then_some(until)
-            });
+        let moved =
+            self.level
+                .credited
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |since| {
+                    let (earned, until) = self.earned(since, now);
+                    (earned > 0).then_some(until)
+                });
         if let Ok(since) = moved {
             let (earned, _) = self.earned(since, now);
             self.add(earned);

@@ -96,7 +96,9 @@ impl Budget {
     /// # Ok::<(), tower_composure::BoxError>(())
     /// ```
     pub fn try_withdraw(&self, after: Verdict) -> Option<Withdrawal> {
-        self.lend().try_withdraw(after)
+        self.shared
+            .withdraw(after)
+            .map(|amount| Withdrawal::new(self.lanes.of_this_thread(), amount))
     }
 
     /// What a call holds of it.

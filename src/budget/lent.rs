@@ -30,7 +30,7 @@ impl Shared {
 
     /// What was taken for a retry after this verdict, if it could be.
     #[inline]
-    fn withdraw(&self, after: Verdict) -> Option<u64> {
+    pub(super) fn withdraw(&self, after: Verdict) -> Option<u64> {
         let cost = self.terms.cost(after);
         if self.bucket.withdraw(cost, || self.now()) {
             return Some(cost);
@@ -75,10 +75,9 @@ impl LentBudget {
     /// See [`Budget::try_withdraw`](super::Budget::try_withdraw).
     #[inline]
     pub(crate) fn try_withdraw(&self, after: Verdict) -> Option<Withdrawal> {
-        self.0.withdraw(after).map(|amount| Withdrawal {
-            lane: Some(Arc::clone(&self.0)),
-            amount,
-        })
+        self.0
+            .withdraw(after)
+            .map(|amount| Withdrawal::new(Arc::clone(&self.0), amount))
     }
 }
 
@@ -104,6 +103,14 @@ impl Withdrawal {
         lane: None,
         amount: 0,
     };
+
+    #[inline]
+    pub(super) const fn new(lane: Arc<Lane<Shared>>, amount: u64) -> Self {
+        Self {
+            lane: Some(lane),
+            amount,
+        }
+    }
 
     #[inline]
     pub(crate) const fn is_nothing(&self) -> bool {
