@@ -89,6 +89,17 @@ impl Verdict {
         }
     }
 
+    /// Whether the answer has asked for a wait.
+    #[inline]
+    pub(crate) const fn has_hint(&self) -> bool {
+        match self {
+            Self::Throttled { hint } | Self::Refused { hint } | Self::Unknown { hint } => {
+                hint.is_some()
+            }
+            Self::Success | Self::Fault | Self::Rejected => false,
+        }
+    }
+
     /// Whether a retry may follow at all: `Throttled`, `Refused` and `Unknown`.
     ///
     /// ```

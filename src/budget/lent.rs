@@ -1,4 +1,5 @@
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -126,12 +127,15 @@ impl Withdrawal {
     /// budget.try_withdraw(Verdict::UNKNOWN).unwrap().spend();
     /// assert_eq!(budget.balance(), 19.0);
     /// ```
+    #[inline]
     pub fn spend(mut self) {
-        self.lane = None;
+        drop(self.lane.take());
+        let _ = ManuallyDrop::new(self);
     }
 }
 
 impl Drop for Withdrawal {
+    #[inline]
     fn drop(&mut self) {
         if let Some(lane) = self.lane.take() {
             lane.bucket.add(self.amount);

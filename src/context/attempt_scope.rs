@@ -194,16 +194,16 @@ impl<'a> AttemptScope<'a> {
     }
 
     /// The next attempt begins, and takes its keys from where the first one began.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self, below: Frame) {
         clear_signals();
         forget_now();
         self.outer = self.collected();
         self.below.set(below);
-        self.below.key.rewind();
-        self.below.note_key();
         set_frame(below);
         if self.below.key.is_some() {
+            self.below.key.rewind();
+            self.below.note_key();
             lend_key(self.below);
         }
     }

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::config::{Allowance, Config, Settings};
+use super::config::{Allowance, Config, Settings, Unwatched};
 use super::{Backoff, CloneRequest, DropResponse, RetryLayer, RetrySwitch};
 use crate::budget::Budget;
 use crate::circuit_breaker::CircuitBreaker;
@@ -332,7 +332,10 @@ impl<P, R, D> RetryLayerBuilder<P, R, D> {
             release: self.release,
             settings: Settings {
                 max_attempts,
-                is_unwatched_and_retries: self.observer.is_none() && max_attempts > 1,
+                unwatched: Unwatched {
+                    retries: self.observer.is_none() && max_attempts > 1,
+                    at_once: self.observer.is_none() && self.backoff.is_none(),
+                },
                 backoff: self.backoff,
                 max_hint: self.max_hint,
                 nested: self.nested,

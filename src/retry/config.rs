@@ -34,15 +34,28 @@ pub(super) struct Settings {
     pub(super) watch: Option<Watch>,
     /// When the layer was built, which the times of calls that are watched count from.
     pub(super) built: Instant,
-    // No observer, and more than one attempt: looked at once a call.
-    pub(super) is_unwatched_and_retries: bool,
+    pub(super) unwatched: Unwatched,
+}
+
+/// What is so where there is no observer: looked at once a call, or once a failure.
+pub(super) struct Unwatched {
+    /// There can be more than one attempt.
+    pub(super) retries: bool,
+    /// There is no backoff.
+    pub(super) at_once: bool,
 }
 
 impl Settings {
     /// Whether a call has no more to it than what a policy says, at least until something fails.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
-        self.is_unwatched_and_retries && self.switch.is_on()
+        self.unwatched.retries && self.switch.is_on()
+    }
+
+    /// Whether a retry is made at once that nobody watches, unless an answer asks for a wait.
+    #[inline]
+    pub(super) fn retries_at_once(&self) -> bool {
+        self.unwatched.at_once && self.switch.is_on()
     }
 
     #[inline]

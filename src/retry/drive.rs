@@ -10,7 +10,7 @@ use super::events::tell_deposited;
 use super::facts::Stage;
 use super::ownership::earns;
 use super::progress::Progress;
-use super::{Release, Replay};
+use super::{Release, Replay, RetryMode};
 use crate::budget::{LentBudget, Withdrawal};
 use crate::context::{self, AttemptScope};
 use crate::policy::Policy;
@@ -22,7 +22,7 @@ use crate::verdict::Verdict;
 const FAILURES_A_POLL: u32 = 32;
 
 /// An attempt that has ended, as it has been classified.
-type Ended<T, E> = (Verdict, Result<T, E>);
+pub(super) type Ended<T, E> = (Verdict, Result<T, E>);
 
 /// The parts of the future of a call, once it is not simply at its first attempt.
 pub(super) struct Call<'a, Req, S: Service<Req>, P, R, D: Release<S::Response>> {
@@ -41,27 +41,42 @@ where
     R: Replay<Req>,
     D: Release<S::Response>,
 {
-    /// Goes on where it stopped, or with an attempt that has ended and whose outcome is not simply returned.
+    /// Goes on where it stopped, or with an attempt that has ended and whose outcome is not simply returned. So many have
+    /// failed in this poll.
     #[cold]
     #[inline(never)]
     pub(super) fn resumed(
         mut self,
         mut scope: AttemptScope<'_>,
         ended: Option<Ended<S::Response, S::Error>>,
+        failures: u32,
         cx: &mut Context<'_>,
     ) -> Poll<Result<S::Response, S::Error>> {
         scope.give_breaker_back(self.config.settings.breaker.as_ref());
-        let outcome = self.drive(&mut scope, ended, cx);
+        let outcome = self.drive(&mut scope, ended, failures, cx);
+        self.left(outcome)
+    }
+
+    /// What the layers above have to know where the call has not ended.
+    #[inline]
+    pub(super) fn left<T>(&self, outcome: Poll<T>) -> Poll<T> {
+        if outcome.is_pending() {
+            self.publish_pending();
+        }
+        outcome
+    }
+
+    #[cold]
+    fn publish_pending(&self) {
         if self.attempt.is_none() {
             // Whatever runs between two attempts, or a service that is not ready, may have left one of its own.
             context::set_has_timer(false);
         }
-        if outcome.is_pending() && !self.progress.facts.is_at(Stage::Done) {
+        if !self.progress.facts.is_at(Stage::Done) {
             let settings = &self.config.settings;
             self.progress
                 .publish_so_far(settings, self.attempt.is_some());
         }
-        outcome
     }
 
     /// Lets go of losing responses, waits, and makes more attempts.
@@ -69,9 +84,9 @@ where
         &mut self,
         scope: &mut AttemptScope<'_>,
         mut ended: Option<Ended<S::Response, S::Error>>,
+        mut failures: u32,
         cx: &mut Context<'_>,
     ) -> Poll<Result<S::Response, S::Error>> {
-        let mut failures = 0_u32;
         loop {
             // Of a retry that follows at once: put away only where something is waited for.
             let mut token = Withdrawal::NOTHING;
@@ -93,22 +108,15 @@ where
                 self.release.set(None);
             }
             match self.after_wait(scope, judged, cx) {
-                Then::Start => self.start(scope, token),
-                Then::Later => {
-                    self.progress.waits.keep(token);
-                    return Poll::Pending;
+                Then::Start => {
+                    // It has been put away where there was something to wait for.
+                    if token.is_nothing() {
+                        token = self.progress.waits.take_token();
+                    }
+                    token.spend();
+                    self.start(scope, self.config.settings.switch.mode());
                 }
-                Then::Stop => {
-                    drop(token);
-                    self.stopped(scope);
-                    return Poll::Pending;
-                }
-                Then::Fail(error) => {
-                    drop(token);
-                    // Terminal, as tower has it.
-                    self.done(None);
-                    return Poll::Ready(Err(error));
-                }
+                then => return self.not_started(scope, then, token),
             }
             let (verdict, outcome) = ready!(self.attempted(cx));
             if verdict.is_success() && self.progress.is_brief(&self.config.settings) {
@@ -118,9 +126,36 @@ where
         }
     }
 
+    /// No attempt follows, in this poll or at all.
+    #[cold]
+    pub(super) fn not_started(
+        &mut self,
+        scope: &AttemptScope<'_>,
+        then: Then<S::Error>,
+        token: Withdrawal,
+    ) -> Poll<Result<S::Response, S::Error>> {
+        match then {
+            Then::Start | Then::Later => {
+                self.progress.waits.keep(token);
+                Poll::Pending
+            }
+            Then::Stop => {
+                drop(token);
+                self.stopped(scope);
+                Poll::Pending
+            }
+            Then::Fail(error) => {
+                drop(token);
+                // Terminal, as tower has it.
+                self.done(None);
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+
     /// The attempt that has just been started.
-    #[inline]
-    fn attempted(&mut self, cx: &mut Context<'_>) -> Poll<Ended<S::Response, S::Error>> {
+    #[inline(always)]
+    pub(super) fn attempted(&mut self, cx: &mut Context<'_>) -> Poll<Ended<S::Response, S::Error>> {
         let Some(attempt) = self.attempt.as_mut().as_pin_mut() else {
             return Poll::Pending;
         };
@@ -131,8 +166,8 @@ where
     }
 
     /// What follows on a wait. Where an attempt has been judged in this poll, the time that is left has just been looked at.
-    #[inline]
-    fn after_wait(
+    #[inline(always)]
+    pub(super) fn after_wait(
         &mut self,
         scope: &AttemptScope<'_>,
         judged: bool,
@@ -153,8 +188,8 @@ where
     }
 
     /// The retries have helped.
-    #[inline]
-    fn succeeded(
+    #[inline(always)]
+    pub(super) fn succeeded(
         &self,
         scope: &AttemptScope<'_>,
         mut outcome: Result<S::Response, S::Error>,
@@ -174,7 +209,7 @@ where
         &mut self,
         scope: &AttemptScope<'_>,
         verdict: Verdict,
-        mut outcome: Result<S::Response, S::Error>,
+        outcome: Result<S::Response, S::Error>,
     ) -> Result<Withdrawal, Result<S::Response, S::Error>> {
         let (progress, config) = (&mut *self.progress, self.config);
         let settings = &config.settings;
@@ -206,20 +241,33 @@ where
                     self.release.set(release);
                     return Ok(Withdrawal::NOTHING);
                 }
-                Err(reason) => {
-                    progress.tell_refused(settings, reason, scope);
-                    stop = Some(reason);
-                }
+                Err(reason) => stop = Some(reason),
             }
         } else if verdict.is_success() && earns(scope.below()) {
             settings.budget(scope, LentBudget::deposit);
             tell_deposited(settings, scope);
         }
+        Err(self.concluded(scope, outcome, stop))
+    }
+
+    /// The outcome is the call's, with its report left wherever it is read.
+    #[cold]
+    pub(super) fn concluded(
+        &mut self,
+        scope: &AttemptScope<'_>,
+        mut outcome: Result<S::Response, S::Error>,
+        stop: Option<StopReason>,
+    ) -> Result<S::Response, S::Error> {
+        let (progress, config) = (&mut *self.progress, self.config);
+        let settings = &config.settings;
+        if let Some(reason) = stop {
+            progress.tell_refused(settings, reason, scope);
+        }
         let report = progress.conclude(settings, stop);
         if let (Ok(response), Some(report)) = (&mut outcome, report) {
             config.policy.report(response, &report);
         }
-        Err(outcome)
+        outcome
     }
 
     /// The breaker above answers in our place.
@@ -236,21 +284,17 @@ where
         self.progress.conclude(&self.config.settings, stop);
     }
 
-    /// Starts the next attempt, which spends its token. The last one that is possible takes the request itself.
-    fn start(&mut self, scope: &mut AttemptScope<'_>, token: Withdrawal) {
+    /// Starts the next attempt. The last one that is possible takes the request itself.
+    #[inline(always)]
+    pub(super) fn start(&mut self, scope: &mut AttemptScope<'_>, mode: RetryMode) {
         let (Some(request), Some(mut service)) = (self.copy.take(), self.spare.take()) else {
             return;
         };
-        // It has been put away where there was something to wait for.
-        let token = if token.is_nothing() {
-            self.progress.waits.take_token()
-        } else {
-            token
-        };
-        token.spend();
         let (progress, config) = (&mut *self.progress, self.config);
         progress.next_attempt(scope);
-        let copy = progress.copy(&config.settings, scope, || config.replay.replay(&request));
+        let copy = progress.copy(&config.settings, mode, scope, || {
+            config.replay.replay(&request)
+        });
         if let Some(breaker) = scope.breaker() {
             breaker.attempt_started();
         }
@@ -279,7 +323,7 @@ fn stop_if_moved_on(scope: &AttemptScope<'_>) -> bool {
 }
 
 /// What follows on a wait.
-enum Then<E> {
+pub(super) enum Then<E> {
     Start,
     Later,
     /// The breaker above has moved on.

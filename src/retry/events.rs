@@ -1,7 +1,8 @@
 //! What the observer of a retry hears.
 
 use super::config::Settings;
-use super::progress::{Planned, Progress};
+use super::decide::Planned;
+use super::progress::Progress;
 use super::started::Started;
 use crate::attempt::Attempt;
 use crate::budget::LentBudget;

@@ -111,7 +111,7 @@ where
                 config: this.config,
                 progress: this.progress,
             }
-            .resumed(scope, None, cx);
+            .resumed(scope, None, 0, cx);
         };
         let Poll::Ready(outcome) = attempt.poll(cx) else {
             let settings = &this.config.settings;
@@ -134,7 +134,7 @@ where
             config: this.config,
             progress: this.progress,
         }
-        .resumed(scope, Some((verdict, outcome)), cx)
+        .ended(scope, (verdict, outcome), cx)
     }
 }
 

@@ -104,9 +104,11 @@
     clippy::arithmetic_side_effects,
     reason = "sums of time must saturate, not panic"
 )]
+mod at_once;
 mod backoff;
 mod builder;
 mod config;
+mod decide;
 mod drive;
 mod events;
 mod facts;

@@ -1,21 +1,17 @@
 //! What a call has been through, and what is decided from it.
 
-use std::time::Duration;
-
 use super::RetryMode;
 use super::config::Settings;
 use super::facts::{Facts, Spare};
 use super::failed::Failed;
 use super::ownership::{earns, has_repeated};
 use super::started::Started;
-use super::wait::Wait;
 use super::waits::Waits;
 use crate::attempt::Attempt;
-use crate::budget::{LentBudget, Withdrawal};
+use crate::budget::LentBudget;
 use crate::context::{self, AttemptScope, Frame};
-use crate::observer::DelayedBy;
 use crate::report::{CallReport, StopReason};
-use crate::verdict::{Hint, Verdict};
+use crate::verdict::Verdict;
 
 /// The state of a call that outlives its attempts.
 pub(super) struct Progress {
@@ -24,13 +20,6 @@ pub(super) struct Progress {
     pub(super) started: Started,
     /// Most calls never need them.
     pub(super) waits: Waits,
-}
-
-/// A retry that is going to be made.
-pub(super) struct Planned {
-    pub(super) wait: Duration,
-    pub(super) by: DelayedBy,
-    pub(super) token: Withdrawal,
 }
 
 impl Progress {
@@ -57,7 +46,7 @@ impl Progress {
         } else {
             outer.below(attempt)
         };
-        let (copy, spare, owns) = copied(settings, attempt, below, copy);
+        let (copy, spare, owns) = copied(settings, settings.switch.mode(), attempt, below, copy);
         let begun = Self::begin(outer, attempt);
         let facts = if below.is_nested() {
             begun.facts.nested(below)
@@ -80,12 +69,13 @@ impl Progress {
     pub(super) fn copy<Req>(
         &mut self,
         settings: &Settings,
+        mode: RetryMode,
         scope: &mut AttemptScope<'_>,
         copy: impl FnOnce() -> Option<Req>,
     ) -> Option<Req> {
-        let (copy, spare, owns) = copied(settings, self.attempt(), scope.below(), copy);
+        let (copy, spare, owns) = copied(settings, mode, self.attempt(), scope.below(), copy);
         self.facts = self.facts.with_spare(spare);
-        if owns {
+        if owns && !scope.below().is_owned() {
             scope.own();
         }
         copy
@@ -103,7 +93,7 @@ impl Progress {
     }
 
     /// The next attempt begins.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next_attempt(&mut self, scope: &mut AttemptScope<'_>) {
         self.facts = self.facts.next();
         scope.next(scope.below().at(self.attempt()));
@@ -116,135 +106,19 @@ impl Progress {
             return;
         }
         self.note_failed(verdict);
-    }
-
-    #[inline]
-    fn note_failed(&mut self, verdict: Verdict) {
-        let may_have_written = verdict.is_unknown() && self.attempt().effect().is_write();
-        // Another retry below may have seen what its last outcome does not tell.
-        let unknown = may_have_written || context::has_published(CallReport::outcome_unknown);
-        let unknown = (unknown || self.facts.is_unknown()) && !verdict.is_success();
-        self.facts = self.facts.after(Failed::of(verdict), unknown);
         self.waits.note(verdict.hint());
     }
 
-    /// Whether another attempt follows the verdict, and when. The order of the questions is the module's.
-    pub(super) fn decide(
-        &mut self,
-        settings: &Settings,
-        verdict: Verdict,
-        scope: &AttemptScope<'_>,
-        replayable: impl FnOnce() -> bool,
-    ) -> Result<Planned, StopReason> {
-        let mode = settings.switch.mode();
-        let below = scope.below();
-        if below.is_nested() || (!below.is_owned() && has_repeated()) {
-            return Err(StopReason::Nested);
-        }
-        self.check_call(settings, verdict, mode, replayable)?;
-        if let Some(breaker) = scope.breaker() {
-            if !breaker.is_current() {
-                return Err(StopReason::BreakerOpen);
-            }
-            if breaker.is_probe() {
-                return Err(StopReason::Probe);
-            }
-        }
-        let (wait, by) = self.plan_wait(settings, verdict)?;
-        let token = self.withdraw(settings, verdict, mode, scope)?;
-        Ok(Planned { wait, by, token })
-    }
-
-    /// What the call itself allows.
-    #[inline]
-    fn check_call(
-        &self,
-        settings: &Settings,
-        verdict: Verdict,
-        mode: RetryMode,
-        replayable: impl FnOnce() -> bool,
-    ) -> Result<(), StopReason> {
-        let once_again = verdict.hint().is_some_and(Hint::is_once) && self.waits.have_spent_once();
-        if !settings.allows_attempt_after(self.attempt().number()) || once_again {
-            Err(StopReason::Attempts)
-        } else if verdict.is_unknown() && !self.attempt().is_repeatable() {
-            Err(StopReason::OutcomeUnknown)
-        } else if self.facts.has(Spare::Impossible)
-            || (self.facts.has(Spare::Kept) && !replayable())
-        {
-            Err(StopReason::NotReplayable)
-        } else if self.facts.has(Spare::NotMade) || mode == RetryMode::Off {
-            Err(StopReason::SwitchedOff)
-        } else {
-            Ok(())
-        }
-    }
-
-    #[inline]
-    fn plan_wait(
-        &self,
-        settings: &Settings,
-        verdict: Verdict,
-    ) -> Result<(Duration, DelayedBy), StopReason> {
-        let hint = verdict.hint();
-        // Nothing is drawn where there is nothing to spread.
-        if hint.is_none() && settings.backoff.is_none() {
-            let wait = Wait::NONE.within(time_left()?)?;
-            return Ok((wait, DelayedBy::Backoff));
-        }
-        self.plan_long_wait(settings, hint)
-    }
-
-    #[inline(never)]
-    fn plan_long_wait(
-        &self,
-        settings: &Settings,
-        hint: Option<Hint>,
-    ) -> Result<(Duration, DelayedBy), StopReason> {
-        let (number, last_wait) = (self.attempt().number(), self.waits.last());
-        let draw = || settings.random.draw();
-        let wait = Wait {
-            backoff: settings.backoff.delay(number, last_wait, draw()),
-            hint,
-            base: settings.backoff.base(),
-            max_hint: settings.max_hint,
-            limited: !settings.is_unlimited(),
-            random: draw(),
-        };
-        wait.check_hint()?;
-        let delay = wait.within(time_left()?)?;
-        let by = if delay == wait.backoff {
-            DelayedBy::Backoff
-        } else {
-            DelayedBy::Hint
-        };
-        Ok((delay, by))
-    }
-
+    /// The same but for the hint.
     #[inline(always)]
-    fn withdraw(
-        &self,
-        settings: &Settings,
-        verdict: Verdict,
-        mode: RetryMode,
-        scope: &AttemptScope<'_>,
-    ) -> Result<Withdrawal, StopReason> {
-        let Some(token) = settings.budget(scope, |budget| budget.try_withdraw(verdict)) else {
-            // A budget that was there when the call began has not been carried along: without it, no retry.
-            return if self.facts.is_budgeted() && settings.borrows() {
-                Err(StopReason::BudgetExhausted)
-            } else if mode == RetryMode::ObserveOnly {
-                Err(StopReason::ObserveOnly)
-            } else {
-                Ok(Withdrawal::NOTHING)
-            };
-        };
-        let token = token.ok_or(StopReason::BudgetExhausted)?;
-        if mode == RetryMode::ObserveOnly {
-            // The token goes back: nothing is sent.
-            return Err(StopReason::ObserveOnly);
-        }
-        Ok(token)
+    pub(super) fn note_failed(&mut self, verdict: Verdict) {
+        let may_have_written = || verdict.is_unknown() && self.attempt().effect().is_write();
+        // Another retry below may have seen what its last outcome does not tell.
+        let unknown = !verdict.is_success()
+            && (self.facts.is_unknown()
+                || may_have_written()
+                || context::has_published(CallReport::outcome_unknown));
+        self.facts = self.facts.after(Failed::of(verdict), unknown);
     }
 
     /// An attempt has succeeded, and there is no more to say of the call.
@@ -335,25 +209,15 @@ impl Progress {
     }
 }
 
-/// What is left before the deadline, where there is one.
-#[inline]
-fn time_left() -> Result<Option<Duration>, StopReason> {
-    if context::expired().is_some_and(|expired| expired.absolute) {
-        // A deadline below has passed, and the next attempt would run into the same instant.
-        return Err(StopReason::Deadline);
-    }
-    Ok(context::time_left())
-}
-
 /// Copies the request, where a retry is possible at all, and says whether this layer then owns the call: a retry that can
 /// act does; one over a write without a key mostly cannot, so that a read below keeps its retries.
 fn copied<Req>(
     settings: &Settings,
+    mode: RetryMode,
     attempt: Attempt,
     below: Frame,
     copy: impl FnOnce() -> Option<Req>,
 ) -> (Option<Req>, Spare, bool) {
-    let mode = settings.switch.mode();
     if below.is_nested()
         || mode == RetryMode::Off
         || !settings.allows_attempt_after(attempt.number())
