@@ -171,10 +171,11 @@ fn any_backoff() -> impl Strategy<Value = Backoff> {
         Just(Jitter::Equal),
         Just(Jitter::Decorrelated),
     ];
-    (1..200_u64, 0..1000_u64, jitter).prop_map(|(base, more, jitter)| {
+    let some = (1..200_u64, 0..1000_u64, jitter).prop_map(|(base, more, jitter)| {
         let base = Duration::from_millis(base);
         Backoff::exponential(base, base + Duration::from_millis(more)).jitter(jitter)
-    })
+    });
+    prop_oneof![2 => some, 1 => Just(Backoff::none())]
 }
 
 fn any_play() -> impl Strategy<Value = Play> {
@@ -196,7 +197,8 @@ fn any_play() -> impl Strategy<Value = Play> {
             |(acts, effect, max_attempts, tokens, deadline, backoff, seed)| Play {
                 acts,
                 effect,
-                max_attempts,
+                // Without an end and without a wait the paused clock would never reach the deadline.
+                max_attempts: max_attempts.or((backoff == Backoff::none()).then_some(7)),
                 tokens,
                 deadline,
                 backoff,
