@@ -70,7 +70,7 @@ where
         let Poll::Ready((verdict, outcome)) = self.attempted(cx) else {
             return self.left(Poll::Pending);
         };
-        if verdict.is_success() && self.progress.is_brief(settings) {
+        if verdict.is_success() {
             return Poll::Ready(self.succeeded(&scope, outcome));
         }
         self.resumed(scope, Some((verdict, outcome)), 1, cx)
