@@ -130,6 +130,7 @@ impl Withdrawal {
     #[inline]
     pub fn spend(mut self) {
         drop(self.lane.take());
+        // There is nothing to put back.
         let _ = ManuallyDrop::new(self);
     }
 }
