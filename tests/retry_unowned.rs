@@ -112,3 +112,24 @@ async fn one_that_is_watched_owns_a_call_and_one_that_only_observes_does_not() {
         assert_eq!(inner.calls(), 3);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_switched_on_in_a_call_owns_the_attempts_that_follow() {
+    let retry = || cases(told(Effect::Read)).build().unwrap();
+    let (outer, nested) = (retry(), retry());
+    outer.switch().set(RetryMode::ObserveOnly);
+    nested.switch().set(RetryMode::Off);
+    let inner = Told::new([Step::Err(Said(Verdict::REFUSED))]);
+    let switches = [outer.switch(), nested.switch()];
+    let switched_on = ServiceBuilder::new()
+        .map_request(move |number: u32| {
+            for switch in &switches {
+                switch.set(RetryMode::On);
+            }
+            number
+        })
+        .service(inner.clone());
+    let service = outer.layer(nested.layer(switched_on));
+    assert_eq!(stops(service).await, (3, Some(StopReason::Attempts)));
+    assert_eq!(inner.calls(), 3, "one in each");
+}
