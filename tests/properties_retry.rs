@@ -89,11 +89,7 @@ impl Play {
                 Verdict::Success => Step::Ok(*act),
                 _ => Step::Err(Said(*act)),
             };
-            if act.takes == 0 {
-                step
-            } else {
-                step.after(Duration::from_millis(act.takes))
-            }
+            step.taking(act.takes)
         }));
         let policy = policy_fn(|_: &Attempt, outcome: Result<&Act, &Said>| match outcome {
             Ok(act) | Err(Said(act)) => act.verdict,

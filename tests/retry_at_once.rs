@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use support::told::Said;
+use support::told::{Deaf, Said};
 use support::{Readiness, Script, Step};
 use tokio::time::{sleep, timeout};
 use tower::util::BoxCloneService;
@@ -19,8 +19,7 @@ use tower_composure::circuit_breaker::CircuitMetrics;
 use tower_composure::retry::{Release, replay_fn};
 use tower_composure::{
     Attempt, Backoff, Budget, BudgetLayer, CallReport, CircuitBreaker, CircuitBreakerLayer,
-    DeadlineLayer, Effect, Hint, Observer, Policy, RetryLayer, RetryMode, StopReason, Verdict,
-    policy_fn,
+    DeadlineLayer, Effect, Hint, Policy, RetryLayer, RetryMode, StopReason, Verdict, policy_fn,
 };
 
 /// What the script does in one attempt.
@@ -57,11 +56,6 @@ impl Release<Act> for Slowly {
         (act.holds > 0).then(|| -> Self::Future { Box::pin(sleep(millis(act.holds))) })
     }
 }
-
-/// Wants to hear nothing.
-struct Deaf;
-
-impl Observer for Deaf {}
 
 fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -112,11 +106,7 @@ impl Play {
             } else {
                 Step::Err(Said(act.verdict))
             };
-            if act.takes == 0 {
-                step
-            } else {
-                step.after(millis(act.takes))
-            }
+            step.taking(act.takes)
         });
         Script::new(steps).readiness(self.readiness.clone())
     }

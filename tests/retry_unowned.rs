@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use says::assert_balance;
 use support::Step;
-use support::told::{Said, Told, cases, stops, told};
+use support::told::{Deaf, Said, Told, cases, stops, told};
 use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
-use tower_composure::{Budget, BudgetLayer, Effect, Observer, RetryMode, StopReason, Verdict};
+use tower_composure::{Budget, BudgetLayer, Effect, RetryMode, StopReason, Verdict};
 
 #[tokio::test(start_paused = true)]
 async fn what_one_has_repeated_in_vain_no_other_one_repeats() {
@@ -85,10 +85,6 @@ async fn a_success_is_deposited_once() {
         assert_balance(&budget, after);
     }
 }
-
-struct Deaf;
-
-impl Observer for Deaf {}
 
 #[tokio::test(start_paused = true)]
 async fn one_that_is_watched_owns_a_call_and_one_that_only_observes_does_not() {

@@ -5,7 +5,6 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 use super::drive::{Call, Ended, Then};
-use super::facts::Stage;
 use super::{Release, Replay, RetryMode};
 use crate::context::AttemptScope;
 use crate::policy::Policy;
@@ -27,34 +26,26 @@ where
         (verdict, outcome): Ended<S::Response, S::Error>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<S::Response, S::Error>> {
-        let (progress, config) = (&mut *self.progress, self.config);
-        let settings = &config.settings;
+        let settings = &self.config.settings;
         if !verdict.is_retryable()
             || verdict.has_hint()
-            || progress.waits.is_some()
+            || self.progress.waits.is_some()
             || !settings.retries_at_once()
         {
             return self.resumed(scope, Some((verdict, outcome)), 0, cx);
         }
         scope.give_breaker_back(settings.breaker.as_ref());
-        progress.note_failed(verdict);
+        self.progress.note_failed(verdict);
+        let progress = &*self.progress;
         if let Some(breaker) = scope.breaker() {
             breaker.attempt_finished(verdict, outcome.is_ok(), progress.attempt().number());
         }
-        let copy = self.copy.as_ref();
-        let replayable = || copy.is_none_or(|copy| config.replay.is_replayable(copy));
-        let token = match progress.decide_at_once(settings, verdict, &scope, replayable) {
-            Ok(token) => token,
+        let decided = progress.decide_at_once(settings, verdict, &scope, || self.is_replayable());
+        let token = match decided {
+            Ok(token) => self.let_go(outcome, token),
             Err(reason) => return Poll::Ready(self.concluded(&scope, outcome, Some(reason))),
         };
-        let release = outcome
-            .ok()
-            .and_then(|response| config.release.release(response));
-        self.attempt.set(None);
-        progress.facts = progress.facts.at(Stage::Waiting);
-        if release.is_some() {
-            self.release.set(release);
-            progress.waits.keep(token);
+        if self.release.is_some() {
             return self.resumed(scope, None, 1, cx);
         }
         match self.after_wait(&scope, true, cx) {

@@ -211,9 +211,9 @@ where
         verdict: Verdict,
         outcome: Result<S::Response, S::Error>,
     ) -> Result<Withdrawal, Result<S::Response, S::Error>> {
-        let (progress, config) = (&mut *self.progress, self.config);
-        let settings = &config.settings;
-        progress.note(verdict);
+        let settings = &self.config.settings;
+        self.progress.note(verdict);
+        let progress = &*self.progress;
         if settings.is_watched() {
             progress.tell_finished(settings, verdict);
         }
@@ -222,24 +222,13 @@ where
         }
         let mut stop = None;
         if verdict.is_retryable() {
-            let copy = self.copy.as_ref();
-            let replayable = || copy.is_none_or(|copy| config.replay.is_replayable(copy));
-            match progress.decide(settings, verdict, scope, replayable) {
+            match progress.decide(settings, verdict, scope, || self.is_replayable()) {
                 Ok(planned) => {
                     if settings.is_watched() {
-                        progress.tell_scheduled(settings, &planned, scope);
+                        self.progress.tell_scheduled(settings, &planned, scope);
                     }
-                    let token = progress.waits.begin(planned.wait, planned.token);
-                    let response = outcome.ok();
-                    let release = response.and_then(|response| config.release.release(response));
-                    self.attempt.set(None);
-                    progress.facts = progress.facts.at(Stage::Waiting);
-                    if release.is_none() {
-                        return Ok(token);
-                    }
-                    progress.waits.keep(token);
-                    self.release.set(release);
-                    return Ok(Withdrawal::NOTHING);
+                    let token = self.progress.waits.begin(planned.wait, planned.token);
+                    return Ok(self.let_go(outcome, token));
                 }
                 Err(reason) => stop = Some(reason),
             }
@@ -248,6 +237,32 @@ where
             tell_deposited(settings, scope);
         }
         Err(self.concluded(scope, outcome, stop))
+    }
+
+    /// Whether there is no copy that could not be sent.
+    #[inline(always)]
+    pub(super) fn is_replayable(&self) -> bool {
+        let copy = self.copy.as_ref();
+        copy.is_none_or(|copy| self.config.replay.is_replayable(copy))
+    }
+
+    /// Lets go of the outcome that a retry replaces. The token comes back unless that has to be waited for.
+    #[inline(always)]
+    pub(super) fn let_go(
+        &mut self,
+        outcome: Result<S::Response, S::Error>,
+        token: Withdrawal,
+    ) -> Withdrawal {
+        let response = outcome.ok();
+        let release = response.and_then(|response| self.config.release.release(response));
+        self.attempt.set(None);
+        self.progress.facts = self.progress.facts.at(Stage::Waiting);
+        if release.is_none() {
+            return token;
+        }
+        self.progress.waits.keep(token);
+        self.release.set(release);
+        Withdrawal::NOTHING
     }
 
     /// The outcome is the call's, with its report left wherever it is read.

@@ -1,4 +1,4 @@
-//! What a call has been through, and what is decided from it.
+//! What a call has been through.
 
 use super::RetryMode;
 use super::config::Settings;

@@ -60,6 +60,15 @@ impl<T, E> Step<T, E> {
     pub fn after(self, wait: Duration) -> Self {
         Self::After(wait, Box::new(self))
     }
+
+    /// Answers after so many milliseconds, or at once.
+    pub fn taking(self, millis: u64) -> Self {
+        if millis == 0 {
+            self
+        } else {
+            self.after(Duration::from_millis(millis))
+        }
+    }
 }
 
 /// A call as the service received it.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tower::{Service, ServiceExt};
 use tower_composure::retry::RetryLayerBuilder;
 use tower_composure::{
-    Attempt, Backoff, CallReport, Effect, Jitter, Policy, RetryLayer, StopReason, Verdict,
-    policy_fn,
+    Attempt, Backoff, CallReport, Effect, Jitter, Observer, Policy, RetryLayer, StopReason,
+    Verdict, policy_fn,
 };
 
 use super::Script;
@@ -41,6 +41,11 @@ pub fn told(effect: Effect) -> impl Policy<u32, u32, Said> + Clone {
     })
     .with_effect(effect)
 }
+
+/// Hears nothing: a retry that it watches takes the way of one that is watched.
+pub struct Deaf;
+
+impl Observer for Deaf {}
 
 pub type Told = Script<u32, u32, Said>;
 
