@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use support::told::{Inner, SECOND, Said, Told, cases, told};
+use support::told::{Inner, SECOND, Said, Told, cases, stops, told};
 use support::{Script, Step};
 use tokio::time::sleep;
 use tower::{Layer, ServiceExt};
+use tower_composure::retry::Replay;
 use tower_composure::{
-    Attempt, Backoff, CallReport, Effect, Jitter, Observer, Policy, RetryLayer, Verdict, policy_fn,
+    Attempt, Backoff, CallReport, Effect, Jitter, Observer, Policy, RetryLayer, StopReason,
+    Verdict, policy_fn,
 };
 
 // The last outcome, and who holds it.
@@ -209,5 +211,30 @@ async fn a_first_success_has_no_report_on_it_also_where_somebody_watches() {
         };
         assert_eq!(report(vec![Step::Ok(200)]).await, 200);
         assert_eq!(report(vec![Step::Err("503"), Step::Ok(200)]).await, 2);
+    }
+}
+
+/// Its copies cannot be sent any more when they are wanted, like those of a body that was read.
+struct Spoiled;
+
+impl Replay<u32> for Spoiled {
+    fn replay(&self, request: &u32) -> Option<u32> {
+        Some(*request)
+    }
+
+    fn is_replayable(&self, _: &u32) -> bool {
+        false
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_cannot_be_sent_when_it_is_wanted_is_not() {
+    for backoff in [Backoff::none(), Backoff::constant(SECOND)] {
+        let inner = Told::new([Step::Err(Said(Verdict::REFUSED))]);
+        let layer = cases(told(Effect::Read)).backoff(backoff).replay(Spoiled);
+        let service = layer.build().unwrap().layer(inner.clone());
+        let stopped = Some(StopReason::NotReplayable);
+        assert_eq!(stops(service).await, (1, stopped));
+        assert_eq!(inner.calls(), 1);
     }
 }
